@@ -13,7 +13,9 @@ use traind_loader::{ArrayValues, BatchArray};
 use traind_models::tasks::embedding::{
     Directions, EmbeddingLoss, Gist, GuideVectors, MultipleNegativesRanking, Similarity,
 };
-use traind_models::tasks::preference::{Cpo, CpoLoss, Kto, Orpo, PreferenceObjective, Reward};
+use traind_models::tasks::preference::{
+    Cpo, CpoLoss, Divergence, Dpo, DpoLoss, Kto, Orpo, PreferenceObjective, Reward,
+};
 use traind_models::tasks::replaced_tokens::ReplacedTokenDetection;
 use traind_models::tasks::reranker::{Lambda, ListNet, Weighting};
 use traind_models::{Model, ModelConfig, Task, TokenGenerator, registry, weights};
@@ -205,9 +207,7 @@ impl Case {
         let (mut ids, mut mask, mut labels, mut desirable) = (vec![], vec![], vec![], vec![]);
         let mut numbers: Vec<f32> = Vec::new();
         for (row, place) in places {
-            // The loss of chosen tokens is a mean over those of a core, so that all cores have as many.
-            let is_short = (row * SEQUENCES + place).is_multiple_of(3)
-                && !(place == 0 && matches!(self.targets, Targets::Completions));
+            let is_short = (row * SEQUENCES + place).is_multiple_of(3);
             for position in 0..POSITIONS {
                 let is_token = !(is_short && position + 1 == POSITIONS);
                 let word = (row * 7 + place * 11 + number * 13 + position * 3) % 40 + 5;
@@ -411,6 +411,7 @@ fn rewards() {
     preferred(Reward { center_rewards_coefficient: Some(0.01) }, Targets::Scores).check();
 }
 
+/// The loss of the tokens of chosen completions is a mean over those of all cores, which have other numbers of them.
 #[test]
 fn preferences_by_odds() {
     preferred(Orpo { beta: 0.1 }, Targets::Completions).check();
@@ -422,6 +423,21 @@ fn preferences_without_a_reference() {
     let objective =
         Cpo { loss, beta: 2.0, label_smoothing: 0.0, cpo_alpha: 0.5, simpo_gamma: 0.5, alpha: 0.0 };
     preferred(objective, Targets::Completions).check();
+}
+
+#[test]
+fn preferences_and_tokens() {
+    let objective = Dpo {
+        losses: vec![(DpoLoss::Sigmoid, 0.8), (DpoLoss::Sft, 1.0)],
+        beta: 0.1,
+        label_smoothing: 0.0,
+        divergence: Divergence::ReverseKl,
+        discopop_tau: 0.05,
+        ld_alpha: None,
+        use_weighting: false,
+    };
+    let reference = Some(Reference::WithoutAdapters);
+    Case { reference, ..preferred(objective, Targets::Completions) }.check();
 }
 
 /// The divergence is that of all cores, and the reference is where training started, not where it continues.

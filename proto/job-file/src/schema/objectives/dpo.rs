@@ -12,8 +12,8 @@ section! {
     /// The objective of `task: dpo`, under the names of TRL's DPOConfig.
     pub struct Dpo {
         /// Loss of a pair, based on how much more probable its completions are than under the
-        /// reference; or a list of losses, which are added up. `aot`, `aot_unpaired` and `sft` compare
-        /// the pairs that a core processes at once.
+        /// reference; or a list of losses, which are added up. `aot` and `aot_unpaired` compare the
+        /// pairs that a core processes at once.
         loss_type: OneOrMany<DpoLoss> = OneOrMany::one(DpoLoss::Sigmoid);
         /// Weights of the losses of `loss_type`, in its order; 1 each by default.
         loss_weights: Option<Vec<f64>> = None;

@@ -2,6 +2,8 @@
 //!
 //! P pairs, S positions.
 
+use traind_xla::mesh::{Axis, Mesh};
+use traind_xla::ops::ReduceKind;
 use traind_xla::{DType, Tensor};
 
 use super::scalars::{by_pair, column};
@@ -97,14 +99,22 @@ impl Completions {
         Ok(values.div(&by_pair(&self.predicted)?)?)
     }
 
-    /// The mean loss of the tokens with labels of all chosen sequences, whose pairs have `weights` f32[P]; the
-    /// same for each pair, f32[P].
-    pub(super) fn chosen_token_loss(&self, tokens: &Tensor, weights: &Tensor) -> Result<Tensor> {
+    /// The mean loss of the tokens with labels of all chosen sequences of the batch, which the cores of `mesh` share,
+    /// and whose pairs have `weights` f32[P]; the same for each pair, f32[P].
+    pub(super) fn chosen_token_loss(
+        &self,
+        tokens: &Tensor,
+        weights: &Tensor,
+        mesh: &Mesh,
+    ) -> Result<Tensor> {
         let chosen = |values: &Tensor| {
             let sums = column(&by_pair(&values.sum(&[1])?)?, 0)?;
             Ok::<_, crate::Error>(sums.mul(weights)?.sum_keep(&[0])?)
         };
-        let (losses, count) = (chosen(&tokens.neg()?)?, chosen(&self.counted)?);
+        let sums = [chosen(&tokens.neg()?)?, chosen(&self.counted)?];
+        let sums = tokens.trace().concatenate(&sums.iter().collect::<Vec<_>>(), 0)?;
+        let sums = sums.all_reduce_over(ReduceKind::Sum, mesh, &[Axis::Data])?;
+        let (losses, count) = (sums.slice(0, 0, 1)?, sums.slice(0, 1, 2)?);
         let mean = losses.div(&count.maximum_scalar(1.0)?)?;
         Ok(mean.broadcast_to(weights.dims())?)
     }

@@ -49,7 +49,7 @@ impl PreferenceObjective for Cpo {
     }
 
     fn compare(&self, compared: &Compared<'_>) -> Result<Preferences> {
-        let Compared { policy, batch, .. } = compared;
+        let Compared { policy, batch, mesh, .. } = compared;
         let completions = Completions::new(policy, batch, None)?;
         let tokens = completions.token_log_probabilities(policy)?;
         let sums = completions.log_probabilities(&tokens)?;
@@ -63,7 +63,7 @@ impl PreferenceObjective for Cpo {
         let token_loss = match self.cpo_alpha {
             0.0 => weights.mul_scalar(0.0)?,
             alpha => {
-                let token_loss = completions.chosen_token_loss(&tokens, &weights)?;
+                let token_loss = completions.chosen_token_loss(&tokens, &weights, mesh)?;
                 losses = losses.add(&token_loss.mul_scalar(alpha)?)?;
                 token_loss
             }

@@ -29,14 +29,14 @@ impl PreferenceObjective for Orpo {
     }
 
     fn compare(&self, compared: &Compared<'_>) -> Result<Preferences> {
-        let Compared { policy, batch, .. } = compared;
+        let Compared { policy, batch, mesh, .. } = compared;
         let completions = Completions::with_prompts(policy, batch)?;
         let tokens = completions.token_log_probabilities(policy)?;
         let sums = completions.log_probabilities(&tokens)?;
         let means = completions.means_of_predicted(&sums)?;
         let weights = compared.pair_weights()?;
         // The loss of all tokens behind the first, those of prompts included.
-        let token_loss = completions.chosen_token_loss(&tokens, &weights)?;
+        let token_loss = completions.chosen_token_loss(&tokens, &weights, mesh)?;
         let log_odds = margins(&means.sub(&log_1m_exp(&means)?)?)?;
         let log_ratio = softplus(&log_odds.neg()?)?.neg()?;
         let losses = token_loss.sub(&log_ratio.mul_scalar(self.beta)?)?;

@@ -4,6 +4,7 @@
 
 use traind_choices::DpoLoss;
 use traind_xla::Tensor;
+use traind_xla::mesh::Mesh;
 
 use super::super::completions::Completions;
 use super::super::scalars::{column, margins, square};
@@ -25,6 +26,8 @@ pub(super) struct Pairs<'a> {
     pub scores: Tensor,
     /// f32[P]; 0 for empty slots.
     pub weights: Tensor,
+    /// The cores that share the batch.
+    pub mesh: &'a Mesh,
 }
 
 impl Pairs<'_> {
@@ -58,7 +61,9 @@ impl Pairs<'_> {
                 Ok(chosen.logistic()?.add(&self.scaled_margins()?.logistic()?.one_minus()?)?)
             }
             DpoLoss::Discopop => self.discopop(),
-            DpoLoss::Sft => self.completions.chosen_token_loss(&self.tokens, &self.weights),
+            DpoLoss::Sft => {
+                self.completions.chosen_token_loss(&self.tokens, &self.weights, self.mesh)
+            }
             DpoLoss::SigmoidNorm => {
                 softplus(&self.mean_margins()?.mul_scalar(-self.objective.beta)?)
             }

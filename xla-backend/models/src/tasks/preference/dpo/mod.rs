@@ -45,7 +45,7 @@ impl PreferenceObjective for Dpo {
 
     /// Compares the logits [2P, S, C] of the trained model with those of the reference.
     fn compare(&self, compared: &Compared<'_>) -> Result<Preferences> {
-        let Compared { policy, batch, .. } = compared;
+        let Compared { policy, batch, mesh, .. } = compared;
         let reference = compared.required_reference()?;
         let completions = Completions::new(policy, batch, self.ld_alpha)?;
         let tokens = completions.token_log_probabilities(policy)?;
@@ -58,7 +58,7 @@ impl PreferenceObjective for Dpo {
         let metrics = columns(&of_rewards(&rewards.stop_gradient()?, &own.stop_gradient()?)?)?;
         let scores = self.divergence.scores(&ratios)?;
         let (objective, completions) = (self, &completions);
-        let pairs = Pairs { objective, completions, tokens, own, frozen, scores, weights };
+        let pairs = Pairs { objective, completions, tokens, own, frozen, scores, weights, mesh };
         let mut losses = self.losses(&pairs)?;
         if self.use_weighting {
             losses = losses.mul(&completions.confidence(policy, &pairs.tokens)?)?;
