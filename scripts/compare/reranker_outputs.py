@@ -1,9 +1,11 @@
-"""Output folders of reranker jobs, loaded by sentence-transformers.
+"""Output folders of reranker jobs, loaded by sentence-transformers: of a real model, and of a small random one of every
+family, with all weights and with adapters.
 
-usage: reranker_outputs.py TRAIND MODEL SCRATCH
+usage: reranker_outputs.py TRAIND MODEL SCRATCH [FAMILY...]    only these families, and not the real model
 """
 
 import json
+import math
 import os
 import sys
 from functools import partial
@@ -13,11 +15,14 @@ os.environ.update(USE_TORCH_XLA="0", HF_HUB_OFFLINE="1", TQDM_DISABLE="1")
 
 import numpy
 import pyarrow.parquet
-from embedding_outputs import ROWS, quietly, text
+from embedding_outputs import DECODERS, ENCODERS, LORA, ROWS, models, quietly, text
 from outputs import run_alone
 from sentence_transformers import CrossEncoder
 
+# Relative to the largest score, and to 1 at least.
 TOLERANCE = 1e-6
+# Transformers has no classifier of Granite.
+FAMILIES = ["gpt2", *(family for family in DECODERS if family != "granite"), *ENCODERS]
 # The settings of a job, and what its column of labels has.
 RUNS = {
     "scores": ({"reranker": {"loss": "binary_cross_entropy"}}, lambda row: row % 2),
@@ -26,9 +31,8 @@ RUNS = {
 }
 
 
-def train(traind, model, folder, name):
+def train(traind, model, folder, name, settings, label):
     """Runs a job without a daemon, and returns its output folder with the scores that it gives to the rows."""
-    settings, label = RUNS[name]
     rows = [
         {"query": text(row, "question"), "passage": text(row * 3, "answer"), "label": label(row)} for row in range(ROWS)
     ]
@@ -59,18 +63,38 @@ def scores(model, pairs):
     return model.predict(pairs)
 
 
+def compare(traind, model, folder, name, settings, label):
+    """Trains, and returns whether scores by the output are not those that sentence-transformers has of it."""
+    output, pairs, ours = train(traind, model, folder, name, settings, label)
+    # Adapters are read after the model that they belong to, which has no classifier.
+    is_of_base = lambda message: "LOAD REPORT" in message
+    allowed = {"allowed": is_of_base} if "peft" in settings else {}
+    theirs = quietly(CrossEncoder, output, partial(scores, pairs=pairs), **allowed)
+    largest = max(1.0, float(numpy.abs(theirs).max()))
+    difference = float(numpy.abs(ours - theirs).max()) / largest if ours.shape == theirs.shape else math.inf
+    differs = not difference <= TOLERANCE
+    print(f"{name}: {'differ' if differs else 'equal'}; scores by at most {difference:.1e}", flush=True)
+    return differs
+
+
+def compare_family(traind, folder, family):
+    """A decoder scores by its last token, and its tokenizer pads before texts, as those of published models."""
+    model = folder / f"model-{family}"
+    is_decoder = family in DECODERS or family == "gpt2"
+    spec = {"family": family, "labels": 1, "tokenizer": {"padding_side": "left"} if is_decoder else {}}
+    models.write(model, spec, "reranker")
+    settings, label = RUNS["scores"]
+    runs = {family: settings, f"{family}-adapters": settings | {"peft": LORA}}
+    return sum([compare(traind, model, folder, name, settings, label) for name, settings in runs.items()])
+
+
 def main():
-    traind, model, scratch = sys.argv[1:]
-    for name in RUNS:
-        output, pairs, ours = train(traind, model, Path(scratch), name)
-        # Adapters are read after the model that they belong to, which has no classifier.
-        is_of_base = lambda message: "LOAD REPORT" in message
-        allowed = {"allowed": is_of_base} if name == "adapters" else {}
-        theirs = quietly(CrossEncoder, output, partial(scores, pairs=pairs), **allowed)
-        difference = float(numpy.abs(ours - theirs).max())
-        print(f"{name}: scores differ by at most {difference:.1e}")
-        if ours.shape != theirs.shape or not difference <= TOLERANCE:
-            sys.exit(f"{name}: the scores are not sentence-transformers'")
+    traind, model, scratch, *families = sys.argv[1:]
+    folder = Path(scratch)
+    runs = RUNS.items() if not families else []
+    different = sum([compare(traind, model, folder, name, *run) for name, run in runs])
+    different += sum([compare_family(traind, folder, family) for family in families or FAMILIES])
+    sys.exit(f"{different} outputs differ" if different else 0)
 
 
 if __name__ == "__main__":
