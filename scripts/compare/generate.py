@@ -1,6 +1,7 @@
-"""Generates texts for the same prompts with `traind generate` and with transformers' `generate`, for every family.
+"""Generates texts for the same prompts with `traind generate` and with transformers' `generate`, for every family, with a
+model alone and with adapters on it.
 
-Prints a line for each family and way of generating. Exits with 1 where tokens differ.
+Prints a line for each family, folder and way of generating. Exits with 1 where tokens differ.
 """
 
 import argparse
@@ -37,16 +38,18 @@ def main():
 def differing(options, family):
     """Prints a line for each way; returns the number of texts that differ."""
     with tempfile.TemporaryDirectory(prefix="compare.") as scratch:
-        model, expected = Path(scratch) / "model", Path(scratch) / "expected.json"
+        model, adapters, expected = (Path(scratch) / name for name in ["model", "adapters", "expected.json"])
         peers(options, "random_model.py", family, GENERATIVE[family], options.model, model)
-        peers(options, "generate.py", model, options.data / "validation.csv", MAX_NEW_TOKENS, expected)
+        peers(options, "generate.py", model, adapters, options.data / "validation.csv", MAX_NEW_TOKENS, expected)
         expected = json.loads(expected.read_text())
         prompts = expected["prompts"]
         differences = 0
-        for way, arguments in WAYS.items():
-            found = generate(options, model, prompts, arguments)
-            pairs = list(zip(prompts, expected[way], found, strict=True))
-            differences += report(family, way, [pair for pair in pairs if pair[1] != pair[2]], found)
+        for folder in [model, adapters]:
+            for way, arguments in WAYS.items():
+                found = generate(options, folder, prompts, arguments)
+                pairs = list(zip(prompts, expected[folder.name][way], found, strict=True))
+                wrong = [pair for pair in pairs if pair[1] != pair[2]]
+                differences += report(f"{family:12} {folder.name:8} {way:8}", wrong, found)
     return differences
 
 
@@ -67,11 +70,11 @@ def generate(options, model, prompts, arguments):
     return [text["tokens"] for text in json.loads(reply.stdout)]
 
 
-def report(family, way, wrong, found):
+def report(case, wrong, found):
     different = len({token for tokens in found for token in tokens})
     ended = sum(len(tokens) < MAX_NEW_TOKENS for tokens in found)
     counts = f"{len(found)} texts of {different} different tokens, {ended} end early"
-    print(f"{family:12} {way:8} {f'{len(wrong)} differ' if wrong else 'equal'} ({counts})", flush=True)
+    print(f"{case} {f'{len(wrong)} differ' if wrong else 'equal'} ({counts})", flush=True)
     for prompt, expected, tokens in wrong[:3]:
         print(f"  {prompt!r}\n    transformers {expected}\n    traind       {tokens}")
     return len(wrong)

@@ -71,27 +71,35 @@ pub(crate) struct Sampling {
 }
 
 impl GenerationSettings {
-    /// Reads the settings of a model folder and replaces those in `overrides`.
+    /// Reads the settings of a model folder and replaces those in `overrides`. Adapters without settings of their own
+    /// have those of their base model, whose folder has the config.
     pub(crate) fn of_model(
         config: &ModelConfig,
         folder: &Path,
         overrides: &Map<String, Value>,
     ) -> RunResult<GenerationSettings> {
-        let path = folder.join(FILE_NAME);
-        let (path, mut keys) = match read_description(&path) {
-            Ok(text) => {
-                let keys = serde_json::from_slice(&text)
-                    .map_err(|source| traind_models::Error::Json { path: path.clone(), source })?;
-                (path, keys)
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                (config.path().to_owned(), config.keys().clone())
-            }
-            Err(source) => return Err(RunError::Output { action: "read", path, source }),
+        let of_base = config.path().with_file_name(FILE_NAME);
+        let found = match Self::read(folder.join(FILE_NAME))? {
+            Some(found) => Some(found),
+            None => Self::read(of_base)?,
         };
+        let of_config = || (config.path().to_owned(), config.keys().clone());
+        let (path, mut keys) = found.unwrap_or_else(of_config);
         keys.extend(overrides.clone());
         let given = overrides.keys().cloned().collect();
         Ok(GenerationSettings { given, ..Keys { path, keys }.resolve()? })
+    }
+
+    /// The keys of a file, with its path; None where there is none.
+    fn read(path: PathBuf) -> RunResult<Option<(PathBuf, Map<String, Value>)>> {
+        match read_description(&path) {
+            Ok(text) => match serde_json::from_slice(&text) {
+                Ok(keys) => Ok(Some((path, keys))),
+                Err(source) => Err(traind_models::Error::Json { path, source }.into()),
+            },
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(RunError::Output { action: "read", path, source }),
+        }
     }
 
     /// The most tokens that a text of the decoder may have, its `prompt` tokens among them. The
@@ -333,6 +341,26 @@ mod tests {
     fn settings(keys: Value) -> RunResult<GenerationSettings> {
         let Value::Object(keys) = keys else { panic!("not an object: {keys}") };
         Keys { path: "generation_config.json".into(), keys }.resolve()
+    }
+
+    /// Texts once ended only where the base model's `config.json` said so.
+    #[test]
+    fn adapters_have_the_settings_of_their_base_model() {
+        let [base, adapters] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let write = |folder: &tempfile::TempDir, name: &str, keys: Value| {
+            std::fs::write(folder.path().join(name), keys.to_string()).unwrap();
+        };
+        let check = |expect: &[u32]| {
+            let config = ModelConfig::load(base.path(), &Map::new()).unwrap();
+            let found = GenerationSettings::of_model(&config, adapters.path(), &Map::new());
+            assert_eq!(found.unwrap().eos_token_ids, expect);
+        };
+        write(&base, "config.json", json!({"model_type": "llama", "eos_token_id": 2}));
+        check(&[2]);
+        write(&base, FILE_NAME, json!({"eos_token_id": [3, 4]}));
+        check(&[3, 4]);
+        write(&adapters, FILE_NAME, json!({"eos_token_id": 5}));
+        check(&[5]);
     }
 
     #[test]
