@@ -130,6 +130,14 @@ def dense(choose, **more):
     )  # fmt: skip
 
 
+def eurobert(choose):
+    config = dense(
+        choose, mlp_bias=[True], head_dim=[4, 16], classifier_pooling=["bos", "mean", "late"], rope_parameters=ROPES,
+    )  # fmt: skip
+    layers_of(choose, config)
+    return config
+
+
 def smollm3(choose):
     config = dense(choose, mlp_bias=[True], head_dim=[4, 16], no_rope_layer_interval=[1, 2, 3], rope_parameters=ROPES)
     layers = layers_of(choose, config)
@@ -204,6 +212,7 @@ ENCODERS = {
     "nomic_bert": nomic_bert,
     "gte": rotary_bert,
     "jina_embeddings_v3": rotary_bert,
+    "eurobert": eurobert,
 }
 DECODERS = {
     "gemma2": gemma2,

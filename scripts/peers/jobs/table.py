@@ -14,3 +14,4 @@ TABLES = {
 }
 CASES = {f"{kind}-{name}": case for kind, table in TABLES.items() for name, case in table.CASES.items()}
 LOSSES = losses.CASES
+assert not CASES.keys() & LOSSES.keys()

@@ -10,6 +10,7 @@ import functools
 import texts
 from sentences import COLUMNS, PASSAGES, labelled, listed
 
+from tables import preferences
 from tables.base import of
 
 STEPS, BATCH = 20, 16
@@ -87,6 +88,10 @@ PREFERENCES = {
     ],
     "kto": [{}, {"beta": 0.5, "undesirable_weight": 1.3}, {"loss_type": "apo_zero_unpaired"}],
 }
+# The losses of `dpo`, and more of them than users' jobs have.
+DPO = preferences.LOSSES | {"sigmoid": {}, "aot-unpaired": {"loss_type": "aot_unpaired"}}
+# Losses that compare the pairs of a core, and completions that change places among those of a core.
+OF_A_CORE = ("dpo-by-aot", "dpo-by-aot-unpaired", "kto-1", "kto-2")
 
 
 def of_task(task, rows, **given):
@@ -109,6 +114,17 @@ def reranker(passages, label, section):
 def preference(task, section):
     rows = (texts.judged if task == "kto" else texts.compared)(ROWS, 83)
     return of_task(task, rows, family="llama", data={"max_length": 64}, **{task: section})
+
+
+def compared(section):
+    """Against another reference, so that no step begins with equal models."""
+    case = of_task(
+        "dpo", texts.compared(ROWS, 83), data={"max_length": 64},
+        dpo={"ref_model_name_or_path": "reference", **section}, **preferences.OTHER,
+    )  # fmt: skip
+    # It multiplies the rounding of sums over tokens.
+    case.first_limit = 1e-4 if section.get("beta", 0.0) > 1 else case.first_limit
+    return case
 
 
 def on_cores(case, cores):
@@ -136,11 +152,11 @@ BASE |= {
     for task, sections in PREFERENCES.items()
     for at, section in enumerate(sections)
 }
+BASE |= {f"dpo-by-{name}": compared(section) for name, section in DPO.items()}
 CASES |= BASE
-# Which completions change places for `kto` depends on the rows of a core.
 CASES |= {
     f"{name}-on-{cores}-cores": on_cores(case, cores)
     for name, case in BASE.items()
     for cores in CORES
-    if case.task != "kto"
+    if name not in OF_A_CORE
 }
