@@ -107,7 +107,7 @@ pub use collate::{Collator, HostBatch};
 pub use dataset::{
     Checked, DatasetOptions, FileRows, MixedSet, Mixing, Mixture, OpenSet, Prepared, SplitPart,
     SplitRange, TextVectors, TextVectorsWriter, TokenizedSet, VectorSizes, check_files, prepare,
-    prepare_watched,
+    prepare_watched, require_example,
 };
 pub use error::{
     AnswerProblem, ChatProblem, Error, ImageProblem, LabelProblem, Location, ObjectProblem, Result,

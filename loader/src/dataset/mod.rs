@@ -90,6 +90,16 @@ pub fn check_files(
     Sources::check(mixture, task, known, has_rule)
 }
 
+/// Returns the error of [`prepare`] where no row makes an example, for files that [`check_files`] found to need their
+/// tokens. Reads rows up to the first that makes one, and writes nothing.
+pub fn require_example(
+    mixture: &Mixture,
+    task: &TaskSpec,
+    tokenizer: &dyn TextTokenizer,
+) -> Result<()> {
+    mixture::require_example(mixture, task, tokenizer)
+}
+
 /// Prepares a set that takes long: calls `watch` with the number of rows tokenized, every few thousand rows. It returns
 /// false to stop with [`Error::Abandoned`].
 pub fn prepare_watched(

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use traind_job_file::{DataFiles, JobFile, ModelSource, TaskName};
 use traind_loader::{
-    ChatProblem, Checked, DatasetOptions, Error as LoaderError, Files, HuggingFaceTokenizer,
-    KnownTokenizer, LabelEncoder, Mixture, OpenSet, TaskSpec, TokenizerOptions, data_format,
-    matching_files, model_max_length,
+    ChatProblem, Checked, Error as LoaderError, Files, HuggingFaceTokenizer, KnownTokenizer,
+    LabelEncoder, Mixture, TaskSpec, TokenizerOptions, data_format, matching_files,
+    model_max_length,
 };
 use traind_models::{Model, ModelConfig};
 
@@ -197,16 +197,13 @@ impl EarlySplit<'_> {
     /// Fails where no row makes an example, which their tokens show. All other faults are the run's to report, and so
     /// are these of rows with languages or with tokens that the job adds.
     fn with_examples(&self, mixture: &Mixture, checked: Checked) -> Result<Checked, LoaderError> {
-        let &EarlySplit { job, split, known, folder, .. } = self;
+        let &EarlySplit { job, known, folder, .. } = self;
         let is_plain = job.model.new_tokens().next().is_none() && job.data.source_lang.is_none();
         let folder = folder.filter(|_| checked.needs_tokens && is_plain);
         let options = TokenizerOptions { max_length: known.max_length };
         let tokenizer = folder.map(|folder| HuggingFaceTokenizer::open(folder, &options));
         let Some(Ok(tokenizer)) = tokenizer else { return Ok(checked) };
-        let task = checked.task.clone();
-        let options = DatasetOptions { files: files(job, split), task, cache_dir: None };
-        let set = OpenSet::open_mixture(&options, mixture, &tokenizer);
-        match set.and_then(|set| set.prepare(&tokenizer, &mut |_| true)) {
+        match traind_loader::require_example(mixture, &checked.task, &tokenizer) {
             Err(error @ LoaderError::NoRowsLeft { .. }) => Err(error),
             _ => Ok(checked),
         }

@@ -1,6 +1,7 @@
 //! Several sets of rows as one: parts of splits, limits, and the order that their rows are mixed in.
 
 mod check;
+mod examples;
 mod order;
 mod part;
 mod pcg;
@@ -12,6 +13,7 @@ mod tests;
 
 use serde::Serialize;
 
+pub(super) use examples::require_example;
 pub use order::Mixing;
 pub(super) use reader::{Piece, read_ahead};
 pub use slice::{SplitPart, SplitRange};

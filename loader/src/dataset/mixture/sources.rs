@@ -61,12 +61,8 @@ impl Sources {
         has_rule: bool,
     ) -> Result<Checked> {
         let (parts, task) = open_parts(mixture, task)?;
-        let files = || {
-            let files = parts.iter().flat_map(|part| part.source.files());
-            files.map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
-        };
         if !parts.iter().any(|part| part.source.may_have_rows()) {
-            return Err(Error::NoRows { files: files() });
+            return Err(Error::NoRows { files: files_of(&parts) });
         }
         let are_small = mixture.mixing == Mixing::Concatenate && are_small(&parts);
         let rows_max = task.rows_to_check(known, are_small);
@@ -89,7 +85,7 @@ impl Sources {
         }
         if let Some(rows) = check.without_texts.filter(|rows| *rows > 0) {
             let why = LeftOutRows::default().why_all(rows, &check.lacking);
-            return Err(Error::NoRowsLeft { files: files(), rows, why });
+            return Err(Error::NoRowsLeft { files: files_of(&parts), rows, why });
         }
         let needs_tokens = check.needs_tokens();
         let Settled { rule, doubtful } =
@@ -160,7 +156,10 @@ impl Sources {
 }
 
 /// The files of all sets with the columns of the task, which is returned as [`Sources::open`] returns it.
-fn open_parts(mixture: &Mixture, task: &TaskSpec) -> Result<(Vec<SourcePart>, TaskSpec)> {
+pub(super) fn open_parts(
+    mixture: &Mixture,
+    task: &TaskSpec,
+) -> Result<(Vec<SourcePart>, TaskSpec)> {
     let (mut parts, mut task) = (Vec::<SourcePart>::new(), task.clone());
     let mut first_file = 0;
     for (set, mixed) in mixture.sets.iter().enumerate() {
@@ -182,8 +181,17 @@ fn open_parts(mixture: &Mixture, task: &TaskSpec) -> Result<(Vec<SourcePart>, Ta
     Ok((parts, task))
 }
 
+/// The files of all parts, as errors name them.
+pub(super) fn files_of(parts: &[SourcePart]) -> String {
+    let files = parts.iter().flat_map(|part| part.source.files());
+    files.map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
 /// The reader of the labels of all rows.
-fn label_reader<'task>(task: &'task TaskSpec, parts: &[SourcePart]) -> Option<LabelReader<'task>> {
+pub(super) fn label_reader<'task>(
+    task: &'task TaskSpec,
+    parts: &[SourcePart],
+) -> Option<LabelReader<'task>> {
     let spec = task.preprocessor().labels()?;
     let names = parts.iter().flat_map(|part| part.source.class_names(&spec.column));
     Some(LabelReader::new(spec, names.collect()))

@@ -92,7 +92,7 @@ async fn reward_models_are_those_of_trl() {
 #[tokio::test]
 async fn models_learn_without_a_reference_as_by_trl() {
     check_runs(&[
-        ("orpo", "", 4),
+        ("orpo", "{data: 2}", 2),
         ("cpo", "{pipeline: 2, microbatches: 1}", 4),
         ("simpo", "{data: 2, fsdp: full_shard}", 2),
     ])
