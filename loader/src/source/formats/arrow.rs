@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_ipc::reader::{FileReader, StreamReader};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 use serde_json::Value as Json;
 
 use super::arrow_bodies;
-use super::arrow_values::values;
-use super::{DataFile, FormatOptions, rows_at_a_time};
+use super::arrow_values::{check_type, memory, values};
+use super::{DataFile, FormatOptions};
 use crate::error::{Error, Result};
+use crate::source::records::{RECORDS_BYTES_MAX, RECORDS_MAX};
 use crate::source::{Records, Sink};
 
 /// The first bytes of the file format; a stream starts with a message.
@@ -26,6 +27,10 @@ pub(super) const NOTED_AS: &str = "huggingface";
 
 /// The bytes behind the footer: its length and the magic bytes.
 const TRAILER_BYTES: u64 = 4 + FILE_MAGIC.len() as u64;
+
+/// The most memory that the values of a row may take. Values of no bits, and those that stand in a dictionary, take no
+/// space in a file.
+const ROW_MEMORY_MAX: u64 = 1 << 30;
 
 struct ArrowFile {
     path: PathBuf,
@@ -118,19 +123,15 @@ impl DataFile for ArrowFile {
     }
 
     fn read(&self, _part: usize, columns: &[&str], sink: Sink<'_>) -> Result<()> {
+        check_types(&self.path, "Arrow", &self.schema, columns)?;
         let wanted = self.schema.fields().iter().enumerate();
         let wanted = wanted.filter(|(_, field)| columns.contains(&field.name().as_str()));
         let projection = wanted.map(|(place, _)| place).collect();
         let mut row = 0;
         for batch in reader(&self.path, Some(projection))? {
             let batch = batch.map_err(|error| Error::bad_file(&self.path, "Arrow", error))?;
-            let bytes = batch.get_array_memory_size() as u64;
-            let rows_max = rows_at_a_time(batch.num_rows() as u64, bytes);
-            for start in (0..batch.num_rows()).step_by(rows_max) {
-                let rows = batch.slice(start, rows_max.min(batch.num_rows() - start));
-                sink(records(&self.path, "Arrow", &rows, row, columns)?)?;
-                row += rows.num_rows() as u64;
-            }
+            hand_on(&self.path, "Arrow", &batch, row, columns, sink)?;
+            row += batch.num_rows() as u64;
         }
         Ok(())
     }
@@ -144,8 +145,55 @@ pub(super) fn class_names(noted: &str, column: &str) -> Option<Vec<String>> {
     serde_json::from_value(names.clone()).ok()
 }
 
+/// Fails if a column has values that cannot be read.
+pub(super) fn check_types(
+    path: &Path,
+    format: &'static str,
+    schema: &Schema,
+    columns: &[&str],
+) -> Result<()> {
+    let fields = schema.fields().iter();
+    for field in fields.filter(|field| columns.contains(&field.name().as_str())) {
+        let name = field.name();
+        check_type(field.data_type()).map_err(|problem| {
+            Error::bad_file(path, format, format!("column {name:?}: {problem}"))
+        })?;
+    }
+    Ok(())
+}
+
+/// Hands the rows of a batch to `sink`, some at a time; the first of them is row `first_row` of its file.
+pub(super) fn hand_on(
+    path: &Path,
+    format: &'static str,
+    batch: &RecordBatch,
+    first_row: u64,
+    columns: &[&str],
+    sink: Sink<'_>,
+) -> Result<()> {
+    // Halves that are left, the first one last.
+    let mut left = vec![(first_row, batch.clone())];
+    while let Some((row, batch)) = left.pop() {
+        let rows = batch.num_rows();
+        let bytes = batch.columns().iter().map(memory).fold(0, u64::saturating_add);
+        if rows > RECORDS_MAX || rows > 1 && bytes > RECORDS_BYTES_MAX as u64 {
+            let half = rows / 2;
+            left.push((row + half as u64, batch.slice(half, rows - half)));
+            left.push((row, batch.slice(0, half)));
+            continue;
+        }
+        if bytes > ROW_MEMORY_MAX {
+            let message =
+                format!("row {} takes {bytes} bytes of memory, of {ROW_MEMORY_MAX}", row + 1);
+            return Err(Error::bad_file(path, format, message));
+        }
+        sink(records(path, format, &batch, row, columns)?)?;
+    }
+    Ok(())
+}
+
 /// The rows of a batch, the first of which is row `first_row` of its file.
-pub(super) fn records(
+fn records(
     path: &Path,
     format: &'static str,
     batch: &RecordBatch,

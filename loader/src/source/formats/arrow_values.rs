@@ -6,10 +6,13 @@ use arrow_array::types::{
     UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, FixedSizeListArray, OffsetSizeTrait};
-use arrow_array::{GenericListArray, StructArray};
+use arrow_array::{GenericListArray, StructArray, new_empty_array};
 use arrow_schema::DataType;
 
 use crate::source::Value;
+
+/// The most memory that the words of a dictionary may take.
+const WORDS_MEMORY_MAX: u64 = 1 << 30;
 
 /// Why the values of a column cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +60,84 @@ pub(super) fn values(array: &ArrayRef) -> Result<Vec<Value>, ColumnProblem> {
         DataType::Struct(_) => structs(array.as_struct())?,
         other => return Err(ColumnProblem::Type(other.clone())),
     })
+}
+
+/// Fails if values of the type cannot be read.
+pub(super) fn check_type(of: &DataType) -> Result<(), ColumnProblem> {
+    match of {
+        DataType::Dictionary(_, words) => check_type(words),
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            check_type(item.data_type())
+        }
+        DataType::Struct(fields) => fields.iter().try_for_each(|field| {
+            check_type(field.data_type())
+                .map_err(|problem| ColumnProblem::of_field(field.name(), problem))
+        }),
+        of => values(&new_empty_array(of)).map(drop),
+    }
+}
+
+/// The memory that the values of an array take, about, found without making them.
+pub(super) fn memory(array: &ArrayRef) -> u64 {
+    let own = (array.len() as u64).saturating_mul(size_of::<Value>() as u64);
+    let within = match array.data_type() {
+        DataType::Utf8 => text_bytes(array.as_string::<i32>().value_offsets()),
+        DataType::LargeUtf8 => text_bytes(array.as_string::<i64>().value_offsets()),
+        DataType::Binary => text_bytes(array.as_binary::<i32>().value_offsets()),
+        DataType::LargeBinary => text_bytes(array.as_binary::<i64>().value_offsets()),
+        DataType::Utf8View => view_bytes(array.as_string_view().lengths()),
+        DataType::BinaryView => view_bytes(array.as_binary_view().lengths()),
+        DataType::Dictionary(..) => dictionary_memory(array),
+        DataType::List(_) => list_memory(array.as_list::<i32>()),
+        DataType::LargeList(_) => list_memory(array.as_list::<i64>()),
+        DataType::FixedSizeList(..) => {
+            let lists = array.as_fixed_size_list();
+            let start = lists.value_offset_at(0);
+            memory(&lists.values().slice(start, lists.value_offset_at(lists.len()) - start))
+        }
+        DataType::Struct(fields) => {
+            let names = fields
+                .iter()
+                .map(|field| (size_of::<(String, Value)>() + field.name().len()) as u64);
+            let names = names.sum::<u64>().saturating_mul(array.len() as u64);
+            array.as_struct().columns().iter().map(memory).fold(names, u64::saturating_add)
+        }
+        _ => 0,
+    };
+    own.saturating_add(within)
+}
+
+fn text_bytes<O: OffsetSizeTrait>(offsets: &[O]) -> u64 {
+    match offsets {
+        [first, .., last] => (last.as_usize() - first.as_usize()) as u64,
+        _ => 0,
+    }
+}
+
+fn view_bytes(lengths: impl Iterator<Item = u32>) -> u64 {
+    lengths.map(u64::from).sum()
+}
+
+fn list_memory<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> u64 {
+    let bytes = text_bytes(lists.value_offsets()) as usize;
+    let start = lists.value_offsets().first().map_or(0, |start| start.as_usize());
+    memory(&lists.values().slice(start, bytes))
+}
+
+/// The memory of the rows, to which words are copied.
+fn dictionary_memory(array: &ArrayRef) -> u64 {
+    let array = array.as_any_dictionary();
+    let (rows, words) = (array.len() as u64, array.values());
+    let all = memory(words);
+    if all > WORDS_MEMORY_MAX {
+        return u64::MAX;
+    }
+    let most = rows.saturating_mul(all);
+    if most <= WORDS_MEMORY_MAX >> 10 {
+        return most;
+    }
+    let longest = (0..words.len()).map(|word| memory(&words.slice(word, 1))).max();
+    rows.saturating_mul(longest.unwrap_or(0))
 }
 
 fn texts<'a>(texts: impl Iterator<Item = Option<&'a str>>) -> Vec<Value> {

@@ -11,6 +11,8 @@ mod encoding;
 mod json;
 mod lines;
 mod parquet;
+mod parquet_chunks;
+mod parquet_numbers;
 mod parquet_pages;
 mod parquet_schema;
 mod text;

@@ -4,13 +4,15 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
 };
+use parquet::arrow::{ProjectionMask, parquet_to_arrow_field_levels};
 
-use super::arrow::{NOTED_AS, class_names, records};
+use super::arrow::{NOTED_AS, check_types, class_names, hand_on};
+use super::parquet_chunks::RowGroup;
 use super::parquet_pages::{Pages, dictionary_bytes};
 use super::parquet_schema;
 use super::{DataFile, FormatOptions, rows_at_a_time};
@@ -20,6 +22,13 @@ use crate::source::Sink;
 /// The most bytes that rows read at a time may take by repeating what a dictionary has once. Writers make dictionaries
 /// of 1 MiB at most.
 const REPEATED_BYTES_MAX: u64 = 256 << 20;
+
+/// Files of up to so many rows may have any size. Larger ones have bytes for their rows, which a few bytes could
+/// otherwise stand for any number of.
+const ROWS_MAX: u64 = 1 << 24;
+const ROWS_PER_BYTE_MAX: u64 = 64;
+/// The memory of a value, at least.
+const VALUE_BYTES: u64 = 8;
 
 struct ParquetFile {
     path: PathBuf,
@@ -42,7 +51,13 @@ fn open_file(path: &Path) -> Result<ParquetFile> {
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let metadata = ArrowReaderMetadata::load(&file, options);
     let metadata = metadata.map_err(|error| Error::bad_file(path, "Parquet", error))?;
-    Ok(ParquetFile { path: path.to_path_buf(), metadata })
+    let opened = ParquetFile { path: path.to_path_buf(), metadata };
+    let bytes = file.metadata().map_err(Error::io(path, "read"))?.len();
+    let rows = opened.rows_before(opened.parts())?;
+    if rows > ROWS_MAX.max(bytes.saturating_mul(ROWS_PER_BYTE_MAX)) {
+        return Err(Error::bad_file(path, "Parquet", format!("{rows} rows in {bytes} bytes")));
+    }
+    Ok(opened)
 }
 
 impl DataFile for ParquetFile {
@@ -69,26 +84,45 @@ impl DataFile for ParquetFile {
         let bad_file =
             |error: &dyn std::fmt::Display| Error::bad_file(&self.path, "Parquet", error);
         let file = File::open(&self.path).map_err(Error::io(&self.path, "open"))?;
-        let roots = self.metadata.schema().fields().iter().enumerate();
+        let schema = self.metadata.schema();
+        // The reader would make room for values that are not taken, too.
+        check_types(&self.path, "Parquet", schema, columns)?;
+        let roots = schema.fields().iter().enumerate();
         let wanted = roots.filter(|(_, field)| columns.contains(&field.name().as_str()));
         let wanted: Vec<usize> = wanted.map(|(root, _)| root).collect();
         let rows_at_a_time = self.rows_at_a_time(part, &wanted, &file);
         let pages = Pages::new(file, self.metadata.metadata());
-        let wanted = ProjectionMask::roots(self.metadata.parquet_schema(), wanted);
-        let reader =
-            ParquetRecordBatchReaderBuilder::new_with_metadata(pages, self.metadata.clone())
-                .with_projection(wanted)
-                .with_row_groups(vec![part])
-                .with_batch_size(rows_at_a_time)
-                .build()
-                .map_err(|error| bad_file(&error))?;
-        let mut row = self.rows_before(part)?;
-        for batch in reader {
+        let group = RowGroup {
+            pages,
+            metadata: Arc::clone(self.metadata.metadata()),
+            part,
+            rows_at_a_time,
+        };
+        let schema = self.metadata.parquet_schema();
+        let wanted = ProjectionMask::roots(schema, wanted);
+        let levels = parquet_to_arrow_field_levels(schema, wanted, None);
+        let levels = levels.map_err(|error| bad_file(&error))?;
+        let reader = ParquetRecordBatchReader::try_new_with_row_groups(
+            &levels,
+            &group,
+            rows_at_a_time,
+            None,
+        );
+        let (mut row, end) = (self.rows_before(part)?, self.rows_before(part + 1)?);
+        let wrong = |found: &str| {
+            let number = part + 1;
+            bad_file(&format_args!("row group {number} has {found} rows than the footer states"))
+        };
+        for batch in reader.map_err(|error| bad_file(&error))? {
             let batch = batch.map_err(|error| bad_file(&error))?;
-            sink(records(&self.path, "Parquet", &batch, row, columns)?)?;
+            let first = row;
             row += batch.num_rows() as u64;
+            if row > end {
+                return Err(wrong("more"));
+            }
+            hand_on(&self.path, "Parquet", &batch, first, columns, sink)?;
         }
-        Ok(())
+        if row < end { Err(wrong("fewer")) } else { Ok(()) }
     }
 }
 
@@ -103,7 +137,9 @@ impl ParquetFile {
             columns.filter(|(leaf, _)| wanted.contains(&schema.get_column_root_idx(*leaf)));
         let (mut bytes, mut longest) = (0u64, 1);
         for (_, column) in columns {
-            bytes = bytes.saturating_add(column.uncompressed_size().max(0) as u64);
+            // Values that repeat take next to no space.
+            let values = (column.num_values().max(0) as u64).saturating_mul(VALUE_BYTES);
+            bytes = bytes.saturating_add(values.max(column.uncompressed_size().max(0) as u64));
             let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
             let dictionary = u64::try_from(start).ok().and_then(|it| dictionary_bytes(file, it));
             longest = longest.max(dictionary.unwrap_or(0));
@@ -123,14 +159,13 @@ impl ParquetFile {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
+    use arrow_array::types::Int32Type;
     use arrow_array::{BinaryArray, DictionaryArray, Int32Array, RecordBatch, StringArray};
     use arrow_schema::{DataType, Field, Schema};
     use parquet::arrow::arrow_writer::ArrowWriterOptions;
     use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowWriter, encode_arrow_schema};
     use parquet::file::metadata::KeyValue;
-    use parquet::file::properties::WriterProperties;
+    use parquet::file::properties::{WriterProperties, WriterVersion};
 
     use super::super::parquet_schema::tests::nested_file;
     use super::*;
@@ -174,6 +209,41 @@ mod tests {
         let file = File::open(&path).unwrap();
         assert_eq!(parquet.rows_at_a_time(0, &[0], &file), 31, "a dictionary has lengths, too");
         assert_eq!(parquet.rows_at_a_time(0, &[], &file), RECORDS_MAX);
+    }
+
+    /// The reader looks at the next page to know whether a row ends with the page before.
+    #[test]
+    fn lists_are_read_over_several_pages() {
+        let rows = 1_000;
+        let lists = (0..rows).map(|row| Some((0..row % 50).map(move |item| Some(row * item))));
+        let lists = arrow_array::ListArray::from_iter_primitive::<Int32Type, _, _>(lists);
+        let batch = RecordBatch::try_from_iter([("items", Arc::new(lists) as _)]).unwrap();
+        let folder = DataFolder::new();
+        for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+            let properties = WriterProperties::builder()
+                .set_writer_version(version)
+                .set_data_page_size_limit(2_000)
+                .set_write_batch_size(20)
+                .build();
+            let mut bytes = Vec::new();
+            let mut writer =
+                ArrowWriter::try_new(&mut bytes, batch.schema(), Some(properties)).unwrap();
+            writer.write(&batch).unwrap();
+            writer.close().unwrap();
+            let path = folder.write("a.parquet", bytes);
+            let (file, mut row) = (open_file(Path::new(&path)).unwrap(), 0);
+            let read = file.read(0, &["items"], &mut |records| {
+                for record in 0..records.len() {
+                    let expect = (0..row % 50).map(|item| Value::Int(i64::from(row * item)));
+                    let expect = Value::List(expect.collect());
+                    assert_eq!(records.cell("items", record), &expect);
+                    row += 1;
+                }
+                Ok(())
+            });
+            read.unwrap();
+            assert_eq!(row, rows);
+        }
     }
 
     /// A file of one column of bytes that are not text, with one entry of metadata.

@@ -4,6 +4,8 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use parquet::errors::{ParquetError, Result};
@@ -21,8 +23,10 @@ const NEXT_FIELD_IS_I32: u8 = 0x15;
 const DICTIONARY_PAGE: i32 = 2;
 
 pub(super) struct Pages {
-    file: File,
+    file: Arc<File>,
     page_bytes_max: u64,
+    /// The reader has the header of the next page, and asks for what follows it as if for a header.
+    has_header: AtomicBool,
 }
 
 impl Pages {
@@ -32,7 +36,19 @@ impl Pages {
         let columns = metadata.row_groups().iter().flat_map(|group| group.columns());
         let stated = columns.filter_map(|column| u64::try_from(column.uncompressed_size()).ok());
         let longest = stated.max().unwrap_or(0).min(file.len().saturating_mul(GROWTH_MAX));
-        Pages { file, page_bytes_max: longest.max(PAGE_BYTES) }
+        let has_header = AtomicBool::new(false);
+        Pages { file: Arc::new(file), page_bytes_max: longest.max(PAGE_BYTES), has_header }
+    }
+
+    /// The same file, for the reader of another column.
+    pub(super) fn of_column(&self) -> Pages {
+        let file = Arc::clone(&self.file);
+        Pages { file, page_bytes_max: self.page_bytes_max, has_header: AtomicBool::new(false) }
+    }
+
+    /// Notes whether the reader has looked at the next page, whose header is checked then.
+    pub(super) fn note_header(&self, has_header: bool) {
+        self.has_header.store(has_header, Ordering::Relaxed);
     }
 }
 
@@ -48,6 +64,9 @@ impl ChunkReader for Pages {
     /// The reader asks for this at the header of each page.
     fn get_read(&self, start: u64) -> Result<Self::T> {
         let mut reader = self.file.get_read(start)?;
+        if self.has_header.swap(false, Ordering::Relaxed) {
+            return Ok(reader);
+        }
         let header = reader.fill_buf()?;
         match unpacked_bytes(header) {
             Some(bytes) if bytes > self.page_bytes_max => {

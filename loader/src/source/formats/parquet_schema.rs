@@ -37,7 +37,7 @@ const SET: u8 = 10;
 const MAP: u8 = 11;
 const STRUCT: u8 = 12;
 
-/// Returns the depth of a file's schema; `None` if it has no footer that could be read. The reader says why.
+/// Returns the depth of a file's schema; `None` if it has no footer. The reader says why.
 pub(super) fn depth(file: &File) -> io::Result<Option<usize>> {
     let length = file.metadata()?.len();
     let mut end = [0; END_BYTES as usize];
@@ -53,7 +53,8 @@ pub(super) fn depth(file: &File) -> io::Result<Option<usize>> {
     let Some(start) = at.checked_sub(size).filter(|_| magic == MAGIC) else { return Ok(None) };
     let mut footer = vec![0; size as usize];
     file.read_exact_at(&mut footer, start)?;
-    Ok(Footer(&footer).depth())
+    let depth = Footer(&footer).depth();
+    depth.map(Some).ok_or_else(|| io::Error::other("its footer is damaged"))
 }
 
 /// The rest of a footer.
@@ -66,9 +67,22 @@ impl Footer<'_> {
             match self.field(&mut field)? {
                 STOP => return Some(deepest),
                 LIST if field == SCHEMA => deepest = deepest.max(self.schema()?),
+                LIST => self.skip_entries()?,
                 kind => self.skip(kind, 0)?,
             }
         }
+    }
+
+    /// Skips a list of which no entry is empty. The reader makes room for all entries before it reads the first one,
+    /// and a sparse file has any number of zeros.
+    fn skip_entries(&mut self) -> Option<()> {
+        let (kind, count) = self.list()?;
+        (0..count).try_for_each(|_| {
+            if kind == STRUCT && self.0.first() == Some(&STOP) {
+                return None;
+            }
+            self.skip_element(kind, 1)
+        })
     }
 
     /// The depth of the elements of a schema, each of which stands before its children.
