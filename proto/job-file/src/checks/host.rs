@@ -11,28 +11,45 @@ use crate::values::Mapping;
 const RESERVED_OPTIONS: &[(&str, &str)] = &[
     ("account", "slurm.account"),
     ("array", "the daemon"),
+    // `sbatch` would read these files with the daemon's rights.
+    ("bbf", "the daemon"),
     ("chdir", "the daemon"),
+    // The daemon asks its own cluster for a job's state, and finds the job by its comment.
+    ("clusters", "the daemon"),
+    ("comment", "the daemon"),
     ("constraint", "slurm.constraint"),
     ("cpus-per-task", "resources.cores"),
     ("error", "the daemon"),
     ("exclude", "slurm.exclude"),
     ("export", "the daemon"),
+    ("export-file", "the daemon"),
+    ("gid", "the daemon"),
+    ("input", "the daemon"),
     ("job-name", "name"),
     ("no-requeue", "resources.max_restarts"),
     ("nodes", "resources.hosts"),
     ("ntasks", "resources.hosts"),
     ("ntasks-per-node", "resources.hosts"),
+    ("open-mode", "the daemon"),
     ("output", "the daemon"),
     ("parsable", "the daemon"),
     ("partition", "slurm.partition"),
     ("qos", "slurm.qos"),
     ("requeue", "resources.max_restarts"),
     ("signal", "the daemon"),
+    ("test-only", "the daemon"),
     ("time", "resources.max_run_seconds"),
     ("uid", "the daemon"),
     ("wait", "the daemon"),
     ("wrap", "the daemon"),
 ];
+
+/// The longest value of an option; a program takes no longer arguments than twice as long.
+const OPTION_BYTES_MAX: usize = 64 << 10;
+/// The longest name of an object in a cluster.
+const DNS_NAME_BYTES_MAX: usize = 253;
+/// The most that annotations have together.
+const ANNOTATION_BYTES_MAX: usize = 256 << 10;
 
 /// Reports options that do not fit the engine.
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
@@ -45,6 +62,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
         let description = "has no effect without `resources.engine: kubernetes`";
         problems.warning(FIELD_UNUSED, "kubernetes", description);
     }
+    check_words(&job.slurm, problems);
     check_options(&job.slurm, problems);
     check_kubernetes(job, problems);
 }
@@ -66,6 +84,22 @@ fn is_any_given(kubernetes: &Kubernetes) -> bool {
         || limits.iter().next().is_some()
 }
 
+/// Checks that each value can be an argument of a program.
+fn check_words(slurm: &Slurm, problems: &mut Problems) {
+    let Slurm { partition, account, qos, constraint, exclude, options } = slurm;
+    let keys = ["partition", "account", "qos", "constraint", "exclude"];
+    let values = [partition, account, qos, constraint, exclude];
+    let named = keys.iter().zip(values).filter_map(|(key, value)| Some((*key, value.as_ref()?)));
+    for (key, value) in named.chain(options.iter().map(|option| ("options", option))) {
+        let path = join("slurm", key);
+        if value.chars().any(char::is_control) {
+            problems.violation(&path, "must be one line without control characters");
+        } else if value.len() > OPTION_BYTES_MAX {
+            problems.violation(&path, format!("is longer than {OPTION_BYTES_MAX} bytes"));
+        }
+    }
+}
+
 fn check_options(slurm: &Slurm, problems: &mut Problems) {
     for (index, option) in slurm.options.iter().enumerate() {
         let path = format!("slurm.options[{index}]");
@@ -75,8 +109,9 @@ fn check_options(slurm: &Slurm, problems: &mut Problems) {
             continue;
         };
         let name = text.split_once('=').map_or(text, |(name, _)| name);
-        // `sbatch` accepts the beginning of an option's name.
-        match RESERVED_OPTIONS.iter().find(|(reserved, _)| reserved.starts_with(name)) {
+        // `sbatch` accepts the beginning of an option's name, unless that is the name of another one.
+        let is_reserved = |reserved: &str| reserved.starts_with(name) && name != "bb";
+        match RESERVED_OPTIONS.iter().find(|(reserved, _)| is_reserved(reserved)) {
             Some((reserved, "the daemon")) => {
                 problems.violation(&path, format!("--{reserved} is set by the daemon"));
             }
@@ -108,11 +143,41 @@ fn check_kubernetes(job: &JobFile, problems: &mut Problems) {
     if mount_path.as_ref().is_some_and(|path| !path.is_absolute()) {
         problems.violation("kubernetes.mount_path", "must be absolute");
     }
+    let has_other = |path: &str| path.chars().any(|letter| letter.is_control() || letter == ':');
+    if mount_path.as_ref().is_some_and(|path| has_other(&path.to_string_lossy())) {
+        problems.violation("kubernetes.mount_path", "must have no colon and no control characters");
+    }
+    check_objects(&job.kubernetes, problems);
     check_names(&job.kubernetes, problems);
     for (index, toleration) in job.kubernetes.tolerations.iter().enumerate() {
         if let Some(description) = fault(toleration) {
             problems.violation(&format!("kubernetes.tolerations[{index}]"), description);
         }
+    }
+}
+
+/// Checks the names of objects in the cluster.
+fn check_objects(kubernetes: &Kubernetes, problems: &mut Problems) {
+    let Kubernetes { image_pull_secret, service_account, priority_class, volume_claim, .. } =
+        kubernetes;
+    let names = [
+        ("image_pull_secret", image_pull_secret),
+        ("service_account", service_account),
+        ("priority_class", priority_class),
+        ("volume_claim", volume_claim),
+    ];
+    for (key, name) in names {
+        if let Some(name) = name.as_ref().filter(|name| !is_dns_name(name)) {
+            let description = format!("`{name}` is not the name of an object");
+            problems.violation(&join("kubernetes", key), description);
+        }
+    }
+    let image = kubernetes.image.as_ref();
+    if image.is_some_and(|it| it.is_empty() || it.chars().any(|it| it.is_control() || it == ' ')) {
+        problems.violation("kubernetes.image", "is not the name of an image");
+    }
+    for (key, _) in kubernetes.limits.iter().filter(|(key, _)| !is_label_key(key)) {
+        problems.violation(&join("kubernetes.limits", key), "is not the name of a resource");
     }
 }
 
@@ -124,6 +189,14 @@ fn check_names(kubernetes: &Kubernetes, problems: &mut Problems) {
     }
     check_labels("kubernetes.node_selector", node_selector, problems);
     check_labels("kubernetes.labels", labels, problems);
+    for (key, _) in node_selector.iter().filter(|(key, _)| !is_label_key(key)) {
+        problems.violation(&join("kubernetes.node_selector", key), "is not the name of a label");
+    }
+    let bytes: usize = annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if bytes > ANNOTATION_BYTES_MAX {
+        let description = format!("have {bytes} bytes, of {ANNOTATION_BYTES_MAX}");
+        problems.violation("kubernetes.annotations", description);
+    }
     for (section, pairs) in [("kubernetes.labels", labels), ("kubernetes.annotations", annotations)]
     {
         for (key, _) in pairs.iter() {
@@ -149,6 +222,12 @@ fn check_labels(section: &str, labels: &Mapping<String>, problems: &mut Problems
 /// Why the API server refuses a toleration.
 fn fault(toleration: &Toleration) -> Option<&'static str> {
     let Toleration { key, operator, value, effect, toleration_seconds } = toleration;
+    if key.as_ref().is_some_and(|key| !is_label_key(key)) {
+        return Some("has a `key` that is not the name of a label");
+    }
+    if value.as_ref().is_some_and(|value| !value.is_empty() && !is_label_part(value)) {
+        return Some("has a `value` that is not that of a label");
+    }
     match operator {
         Some(TolerationOperator::Exists) if value.is_some() => {
             Some("has a `value`, which `operator: Exists` does not compare")
@@ -172,10 +251,15 @@ fn is_dns_label(name: &str) -> bool {
         && name.chars().all(|letter| is_letter(letter) || letter == '-')
 }
 
+/// Whether `name` is a subdomain of RFC 1123, as the names of objects are.
+fn is_dns_name(name: &str) -> bool {
+    name.len() <= DNS_NAME_BYTES_MAX && name.split('.').all(is_dns_label)
+}
+
 /// Whether `key` is a name with an optional prefix, such as `topology.kubernetes.io/zone`.
 fn is_label_key(key: &str) -> bool {
     match key.split_once('/') {
-        Some((prefix, name)) => prefix.split('.').all(is_dns_label) && is_label_part(name),
+        Some((prefix, name)) => is_dns_name(prefix) && is_label_part(name),
         None => is_label_part(key),
     }
 }

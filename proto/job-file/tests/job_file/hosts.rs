@@ -111,13 +111,63 @@ fn options_of_a_cluster_that_is_not_used_are_warned_about() {
 fn options_of_sbatch_that_other_keys_decide_are_refused() {
     let options =
         |options: &str| format!("resources: {{engine: slurm}}\nslurm:\n  options: [{options}]");
-    check(&options("--reservation=night, --exclusive, --mem=0"), "");
+    check(&options("--reservation=night, --exclusive, --mem=0, --bb=capacity"), "");
     check(
         &options("-N4, --nodes=4, --sig=TERM, --part=x"),
         "line 3: slurm.options[0]: must have the form --NAME or --NAME=VALUE, not `-N4`
          line 3: slurm.options[1]: --nodes follows from `resources.hosts`
          line 3: slurm.options[2]: --signal is set by the daemon
          line 3: slurm.options[3]: --partition follows from `slurm.partition`",
+    );
+    check(
+        &options("--comment=traind/of-another/1, --clusters=b, --gid=0, --export-file=/root/keys"),
+        "line 3: slurm.options[0]: --comment is set by the daemon
+         line 3: slurm.options[1]: --clusters is set by the daemon
+         line 3: slurm.options[2]: --gid is set by the daemon
+         line 3: slurm.options[3]: --export-file is set by the daemon",
+    );
+}
+
+/// Neither a program's arguments nor an API server takes them, which a job would find out when it starts.
+#[test]
+fn words_that_a_cluster_cannot_take_are_refused() {
+    check(
+        r#"slurm: {partition: "a\0b", options: ["--reservation=a\nb"]}"#,
+        "line 1: slurm.partition: must be one line without control characters
+         line 1: slurm.options: must be one line without control characters",
+    );
+    let long = "n".repeat(70_000);
+    check(
+        &format!("resources: {{engine: slurm}}\nslurm: {{exclude: {long}}}"),
+        "line 2: slurm.exclude: is longer than 65536 bytes",
+    );
+    let kubernetes =
+        |keys: &str| format!("resources: {{engine: kubernetes}}\nkubernetes: {{image: a, {keys}}}");
+    let long = "a".repeat(300);
+    check(
+        &kubernetes(&format!(
+            r#"service_account: -a, priority_class: "$(id)", image_pull_secret: {long}, node_selector: {{"a b": c}}"#
+        )),
+        &format!(
+            "line 2: kubernetes.image_pull_secret: `{long}` is not the name of an object
+             line 2: kubernetes.service_account: `-a` is not the name of an object
+             line 2: kubernetes.priority_class: `$(id)` is not the name of an object
+             line 2: kubernetes.node_selector.a b: is not the name of a label"
+        ),
+    );
+    check(
+        &kubernetes(
+            r#"volume_claim: A, mount_path: "/a:b", limits: {"a b": 1}, tolerations: [{key: "a\n", operator: Exists}]"#,
+        ),
+        "line 2: kubernetes.mount_path: must have no colon and no control characters
+         line 2: kubernetes.volume_claim: `A` is not the name of an object
+         line 2: kubernetes.limits.a b: is not the name of a resource
+         line 2: kubernetes.tolerations[0]: has a `key` that is not the name of a label",
+    );
+    let note = "x".repeat(300_000);
+    check(
+        &kubernetes(&format!("annotations: {{a: {note}}}")),
+        "line 2: kubernetes.annotations: have 300001 bytes, of 262144",
     );
 }
 

@@ -26,7 +26,7 @@ pub(super) fn arguments(job: &Submission<'_>) -> Vec<OsString> {
     let (spec, resources) = (job.spec, &job.spec.job.resources);
     let mut options = vec![
         "--parsable".into(),
-        format!("--job-name={}", spec.job.name),
+        format!("--job-name={}", job_name(&spec.job.name)),
         format!("--comment={}", comment(&spec.job_id, spec.attempt)),
         format!("--nodes={}", resources.hosts),
         format!("--ntasks={}", resources.hosts),
@@ -48,6 +48,15 @@ pub(super) fn arguments(job: &Submission<'_>) -> Vec<OsString> {
     all.push(with_path("--output=", &job.log));
     all.push(with_path("--chdir=", job.run_dir));
     all
+}
+
+/// The name under which Slurm lists a job. In the controller's records, names stand between other fields without
+/// quotes, so that a word of one could be a field.
+fn job_name(name: &str) -> String {
+    match name.contains('=') {
+        true => name.replace(char::is_whitespace, "_"),
+        false => name.to_owned(),
+    }
 }
 
 fn with_path(option: &str, path: &Path) -> OsString {
@@ -243,11 +252,38 @@ mod tests {
             spec.job.slurm.partition = Some(hostile.to_owned());
             let submission = submission(&spec, &[]);
             let found = arguments(&submission);
-            for option in ["--job-name", "--partition"] {
-                assert!(found.contains(&format!("{option}={hostile}").into()), "{found:?}");
+            let name = if hostile.contains('=') {
+                hostile.replace([' ', '\n'], "_")
+            } else {
+                hostile.to_owned()
+            };
+            for (option, value) in [("--job-name", name.as_str()), ("--partition", hostile)] {
+                assert!(found.contains(&format!("{option}={value}").into()), "{found:?}");
             }
             assert_eq!(found.len(), arguments(&self::submission(&plain, &[])).len() + 1);
             assert_eq!(text(&submission), text(&self::submission(&plain, &[])));
+        }
+    }
+
+    /// The controller's record of a job begins with its name.
+    #[test]
+    fn a_name_is_no_field_of_the_controllers_record() {
+        let record = |name: &str| {
+            let mut spec = spec(r#"{"engine": "slurm"}"#, "{}");
+            spec.job.name = name.to_owned();
+            let arguments = arguments(&submission(&spec, &[]));
+            let option = arguments.iter().find_map(|it| it.to_str()?.strip_prefix("--job-name="));
+            let name = option.unwrap();
+            let text = format!(
+                "JobId=7 JobName={name} UserId=a(1) JobState=RUNNING RunTime=0:0:1 NodeList=n1"
+            );
+            super::super::record::of_controller("7", &text)
+        };
+        let plain = record("plain").unwrap();
+        for hostile in
+            ["x JobState=COMPLETED", "x\u{2003}JobState=NODE_FAIL NodeList=n9 Restarts=7"]
+        {
+            assert_eq!(record(hostile).unwrap(), plain, "{hostile}");
         }
     }
 
