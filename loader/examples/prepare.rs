@@ -13,7 +13,7 @@ use std::time::Instant;
 use traind_loader::{
     Collator, DatasetOptions, HuggingFaceTokenizer, LabelKind, LabelSpec, LengthLadder, Padding,
     Sampler, SamplerConfig, SamplingStrategy, SequenceClassification, SetStats, TaskSpec,
-    TextTokenizer, TokenizerOptions, padding_share, prepare,
+    TextTokenizer, TokenLimits, TokenizerOptions, padding_share, prepare,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -32,6 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let options = DatasetOptions {
         files: files.iter().cloned().collect(),
         task: TaskSpec::SequenceClassification(task),
+        token_limits: TokenLimits::default(),
         cache_dir: Some(PathBuf::from(cache_dir)),
     };
     let prepared = prepare(&options, &tokenizer)?;

@@ -278,6 +278,7 @@ mod tests {
     use crate::labels::{IGNORED_LABEL, LabelKind, LabelSpec};
     use crate::tasks::{CausalLm, MaskedLm, TaskSpec, TokenClassification};
     use crate::testing::{DataFolder, WordTokenizer, set_of};
+    use crate::token_row::TokenLimits;
     use crate::tokenize::PaddingSide;
 
     fn plan(length: u32, rows: &[u32], batch_per_core: usize, cores: usize) -> BatchPlan {
@@ -367,6 +368,7 @@ mod tests {
         let options = DatasetOptions {
             files: [folder.write("a.jsonl", rows)].into_iter().collect(),
             task,
+            token_limits: TokenLimits::default(),
             cache_dir: None,
         };
         let tokenizer = WordTokenizer::reading(|word| word.parse().unwrap());

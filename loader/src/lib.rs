@@ -15,7 +15,7 @@
 //! use traind_loader::{
 //!     BatchAxis, Collator, DatasetOptions, HuggingFaceTokenizer, LabelKind, LabelSpec, LengthLadder,
 //!     PadTo, Padding, Sampler, SamplerConfig, SamplingStrategy, SequenceClassification, TaskSpec,
-//!     TextTokenizer, TokenizerOptions, prepare,
+//!     TextTokenizer, TokenLimits, TokenizerOptions, prepare,
 //! };
 //! # use std::error::Error;
 //! # use std::path::Path;
@@ -38,7 +38,9 @@
 //! });
 //! let files = [file.display().to_string()].into_iter().collect();
 //! let tokenizer = HuggingFaceTokenizer::open(model, &TokenizerOptions::default())?;
-//! let set = prepare(&DatasetOptions { files, task, cache_dir: None }, &tokenizer)?.set;
+//! let token_limits = TokenLimits::default();
+//! let options = DatasetOptions { files, task, token_limits, cache_dir: None };
+//! let set = prepare(&options, &tokenizer)?.set;
 //!
 //! let ladder = LengthLadder::new(64, false)?;
 //! let config = SamplerConfig {
@@ -143,6 +145,7 @@ pub use tasks::{
     PassageLabels, QuestionAnswering, Reranker, RerankerLabel, Reward, Seq2SeqLm,
     SequenceClassification, Sft, TaskSpec, TextColumn, TokenClassification, Tokenized,
 };
+pub use token_row::{TokenLimit, TokenLimits};
 pub use tokenize::{
     Encoded, ExtendedTokenizer, HuggingFaceTokenizer, ModelInputs, NewTokens, NoTokenizer,
     PaddingSide, SpannedEncoding, TextTokenizer, TokenSpan, TokenizerOptions, WindowOptions,

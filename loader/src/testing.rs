@@ -12,6 +12,7 @@ use crate::dataset::{DatasetOptions, TokenizedSet, prepare};
 use crate::error::{Error, TokenizeProblem};
 use crate::labels::{LabelKind, LabelSpec};
 use crate::tasks::{SequenceClassification, TaskSpec};
+use crate::token_row::TokenLimits;
 use crate::tokenize::{Encoded, SpannedEncoding, TextTokenizer, TokenSpan, WindowOptions};
 
 /// A folder of data files, removed when the test ends.
@@ -108,6 +109,7 @@ pub(crate) fn set_of(rows: &[&[u32]], labels: &[i32]) -> TokenizedSet {
                 ignored: Vec::new(),
             }),
         }),
+        token_limits: TokenLimits::default(),
         cache_dir: None,
     };
     let prepared = prepare(&options, &WordTokenizer::reading(|word| word.parse().unwrap()));

@@ -1,5 +1,6 @@
 //! The tokens of a row, with the columns beside them.
 
+use serde::Serialize;
 use traind_wording::counted;
 
 use crate::error::{Error, Result};
@@ -11,6 +12,26 @@ pub(crate) const INPUT_IDS: &str = "input_ids";
 pub(crate) const ATTENTION_MASK: &str = "attention_mask";
 pub(crate) const TOKEN_TYPE_IDS: &str = "token_type_ids";
 pub(crate) const LABELS: &str = "labels";
+
+/// The most tokens of a row that is tokenized already, and of its target; none where there is no limit.
+/// Such rows are as long as their files make them, so the defaults of the lengths that texts are cut to are
+/// no limits of theirs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TokenLimits {
+    /// The limit of a row.
+    pub row: Option<TokenLimit>,
+    /// The limit of a row's target.
+    pub target: Option<TokenLimit>,
+}
+
+/// A number of tokens, with the setting or the fact that limits them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct TokenLimit {
+    /// The most tokens.
+    pub tokens: u32,
+    /// The name of the limit, for errors.
+    pub name: &'static str,
+}
 
 /// The tokens of a row, without the padding behind them unless the tokenizer pads before tokens. Padding
 /// before them stays: models with absolute positions count it.
@@ -57,14 +78,10 @@ impl<'a, 'row> TokenRow<'a, 'row> {
         Ok(Self { row, encoded, unattended: Vec::new(), padded_length, vocab_size })
     }
 
-    /// Fails where there are more tokens than `max`, the value of `setting`: like the Trainer, nothing
-    /// is cut.
-    pub(crate) fn at_most(self, max: Option<u32>, setting: &str) -> Result<Self> {
-        let length = self.ids().len();
-        let Some(max) = max.filter(|&max| length > max as usize) else { return Ok(self) };
-        let problem =
-            format!("has {}, and rows may have {max} ({setting})", counted(length, "token"));
-        Err(bad(self.row, INPUT_IDS, &problem))
+    /// Fails where there are more tokens than `limit`: like the Trainer, nothing is cut.
+    pub(crate) fn at_most(self, limit: Option<TokenLimit>) -> Result<Self> {
+        check_length(self.row, INPUT_IDS, "rows", self.ids().len(), limit)?;
+        Ok(self)
     }
 
     pub(crate) fn row(&self) -> &'a Row<'row> {
@@ -168,7 +185,7 @@ impl<'a, 'row> TokenRow<'a, 'row> {
     }
 
     /// The tokens of a text to write, of which the values -100 behind it are no part.
-    pub(crate) fn target(&self, column: &str, max: u32) -> Result<Vec<u32>> {
+    pub(crate) fn target(&self, column: &str, limit: Option<TokenLimit>) -> Result<Vec<u32>> {
         let mut labels = numbers(self.row, column)?.unwrap_or_default();
         let ignored = i64::from(IGNORED_LABEL);
         let end = labels.iter().rposition(|label| *label != ignored).map_or(0, |last| last + 1);
@@ -176,12 +193,7 @@ impl<'a, 'row> TokenRow<'a, 'row> {
         if end == 0 {
             return Err(bad(self.row, column, "has no tokens"));
         }
-        if end > max as usize {
-            let setting = "data.max_target_length";
-            let problem =
-                format!("has {}, and targets may have {max} ({setting})", counted(end, "token"));
-            return Err(bad(self.row, column, &problem));
-        }
+        check_length(self.row, column, "targets", end, limit)?;
         labels.into_iter().map(|label| id(self.row, column, label, self.vocab_size)).collect()
     }
 
@@ -225,6 +237,22 @@ fn numbers(row: &Row<'_>, column: &str) -> Result<Option<Vec<i64>>> {
         other => Err(bad(row, column, &format!("has {} in its list of numbers", other.kind()))),
     };
     items.iter().map(number).collect::<Result<_>>().map(Some)
+}
+
+fn check_length(
+    row: &Row<'_>,
+    column: &str,
+    what: &str,
+    length: usize,
+    limit: Option<TokenLimit>,
+) -> Result<()> {
+    match limit {
+        Some(TokenLimit { tokens, name }) if length > tokens as usize => {
+            let has = counted(length, "token");
+            Err(bad(row, column, &format!("has {has}, and {what} may have {tokens} ({name})")))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn bad(row: &Row<'_>, column: &str, problem: &str) -> Error {

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use traind_loader::{
     Collator, DatasetOptions, Encoded, LabelKind, LabelSpec, LengthLadder, MaskedLm, Masking,
     Padding, Sampler, SamplerConfig, SamplingStrategy, SequenceClassification, SetStats, Source,
-    SpannedEncoding, TaskSpec, TextTokenizer, TokenSpan, TokenizeProblem, WindowOptions, prepare,
+    SpannedEncoding, TaskSpec, TextTokenizer, TokenLimits, TokenSpan, TokenizeProblem,
+    WindowOptions, prepare,
 };
 
 const WORDS: usize = 120;
@@ -108,7 +109,12 @@ fn peak() -> u64 {
 /// Prepares the rows and reads all of them in batches; checks that every token was read.
 fn use_rows(file: PathBuf, cache_dir: PathBuf, task: TaskSpec, rows: usize) {
     let files = [file.to_str().unwrap().to_owned()].into_iter().collect();
-    let options = DatasetOptions { files, task, cache_dir: Some(cache_dir) };
+    let options = DatasetOptions {
+        files,
+        task,
+        token_limits: TokenLimits::default(),
+        cache_dir: Some(cache_dir),
+    };
     for cache_hit in [false, true] {
         let prepared = prepare(&options, &Words).unwrap();
         assert_eq!((prepared.cache_hit, prepared.set.len()), (cache_hit, rows));

@@ -12,7 +12,7 @@ use traind_fuzz::{Format, Outcome, cases, fuzz};
 use traind_loader::{
     ChatTemplate, DatasetOptions, Error, HuggingFaceTokenizer, ImageClassification, ImageProcessor,
     LabelKind, LabelSpec, NoTokenizer, SequenceClassification, Sft, Source, TaskSpec,
-    TextTokenizer, TokenizerOptions, data_formats, prepare,
+    TextTokenizer, TokenLimits, TokenizerOptions, data_formats, prepare,
 };
 
 /// Returns true for errors about all rows together, which name a column or a setting.
@@ -52,6 +52,7 @@ fn prepared(path: &Path, tokenizer: &HuggingFaceTokenizer) -> Result<(), Error> 
     let options = DatasetOptions {
         files: [path.to_str().unwrap().to_owned()].into_iter().collect(),
         task: TaskSpec::SequenceClassification(task),
+        token_limits: TokenLimits::default(),
         cache_dir: None,
     };
     let set = prepare(&options, tokenizer)?.set;
@@ -304,6 +305,7 @@ fn rendered(path: &Path) -> Result<(), Error> {
     let options = DatasetOptions {
         files: [rows.to_str().unwrap().to_owned()].into_iter().collect(),
         task: TaskSpec::Sft(task),
+        token_limits: TokenLimits::default(),
         cache_dir: None,
     };
     let tokenizer = HuggingFaceTokenizer::open(&tokenizer(), &TokenizerOptions::default())?;
@@ -354,6 +356,7 @@ fn decoded(path: &Path) -> Result<(), Error> {
     let options = DatasetOptions {
         files: [rows.to_str().unwrap().to_owned()].into_iter().collect(),
         task: TaskSpec::ImageClassification(task),
+        token_limits: TokenLimits::default(),
         cache_dir: None,
     };
     prepare(&options, &NoTokenizer).map(drop)

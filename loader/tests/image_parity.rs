@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value as Json;
 use traind_loader::{
     ArrayValues, BatchAxis, BatchPlan, BatchSizes, Collator, DatasetOptions, ImageClassification,
-    ImageProcessor, NoTokenizer, Padding, ScheduledBatch, TaskSpec, prepare,
+    ImageProcessor, NoTokenizer, Padding, ScheduledBatch, TaskSpec, TokenLimits, prepare,
 };
 
 fn fixtures() -> PathBuf {
@@ -31,6 +31,7 @@ fn pixels(image: &str, processor: &Json) -> (Vec<usize>, Vec<u8>) {
     let options = DatasetOptions {
         files: [path("rows.jsonl").to_str().unwrap().to_owned()].into_iter().collect(),
         task: TaskSpec::ImageClassification(task),
+        token_limits: TokenLimits::default(),
         cache_dir: None,
     };
     let set = prepare(&options, &NoTokenizer).unwrap().set;

@@ -12,8 +12,8 @@ use traind_loader::{
     ArrayValues, BatchAxis, BatchPlan, BatchSizes, ChatOptions, ChatTemplate, Collator, CoreBatch,
     Cpo, DatasetOptions, Dpo, HuggingFaceTokenizer, Kto, LayoutEncoding, Layouts, Padding,
     PieceRule, PromptFormat, PromptStyle, Reward, RowFields, RowFormat, RowLayout, ScheduledBatch,
-    Sft, TaskSpec, TokenizedSet, TokenizerOptions, TrainOn, TurnRule, bos_token, eos_token,
-    prepare, value_of_json,
+    Sft, TaskSpec, TokenLimits, TokenizedSet, TokenizerOptions, TrainOn, TurnRule, bos_token,
+    eos_token, prepare, value_of_json,
 };
 
 fn fixtures() -> PathBuf {
@@ -131,6 +131,7 @@ fn set_by(
     let options = DatasetOptions {
         files: [file.to_str().unwrap().to_owned()].into_iter().collect(),
         task,
+        token_limits: TokenLimits::default(),
         cache_dir: None,
     };
     Ok(prepare(&options, &tokenizer.unwrap())?.set)

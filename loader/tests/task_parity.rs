@@ -13,7 +13,7 @@ use traind_loader::{
     ArrayValues, BatchAxis, BatchPlan, BatchSizes, CausalLm, Collator, DatasetOptions,
     DecoderStart, HuggingFaceTokenizer, IGNORED_LABEL, LabelKind, LabelSpec, Labels, MaskedLm,
     Masking, Padding, QuestionAnswering, ScheduledBatch, Seq2SeqLm, TaskSpec, TextColumn,
-    TextTokenizer, TokenClassification, TokenizedSet, TokenizerOptions, prepare,
+    TextTokenizer, TokenClassification, TokenLimits, TokenizedSet, TokenizerOptions, prepare,
 };
 
 const TOKENIZERS: [&str; 2] = ["wordpiece", "byte_level_bpe"];
@@ -117,7 +117,12 @@ fn open(name: &str, max_length: u64) -> HuggingFaceTokenizer {
 }
 
 fn options(file: String, task: TaskSpec) -> DatasetOptions {
-    DatasetOptions { files: [file].into_iter().collect(), task, cache_dir: None }
+    DatasetOptions {
+        files: [file].into_iter().collect(),
+        task,
+        token_limits: TokenLimits::default(),
+        cache_dir: None,
+    }
 }
 
 /// The set of some rows, without a cache and twice with one: all three are the same.

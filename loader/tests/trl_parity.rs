@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use traind_loader::{
     ArrayValues, BatchAxis, BatchPlan, BatchSizes, ChatTemplate, Collator, Cpo, DatasetOptions,
     Dpo, HuggingFaceTokenizer, Kto, Labels, PackingStrategy, Padding, Reward, ScheduledBatch, Sft,
-    TaskSpec, TokenizedSet, TokenizerOptions, bos_token, eos_token, prepare,
+    TaskSpec, TokenLimits, TokenizedSet, TokenizerOptions, bos_token, eos_token, prepare,
 };
 
 fn fixtures() -> PathBuf {
@@ -78,6 +78,7 @@ fn set(
     let options = DatasetOptions {
         files: [file.to_str().unwrap().to_owned()].into_iter().collect(),
         task,
+        token_limits: TokenLimits::default(),
         cache_dir: Some(folder.join("cache")),
     };
     let made = prepare(&options, &tokenizer)?;

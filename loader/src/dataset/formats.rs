@@ -41,6 +41,7 @@ fn options(data: &DataFolder) -> DatasetOptions {
     DatasetOptions {
         files: [data.write("rows.csv", rows)].into_iter().collect(),
         task: TaskSpec::SequenceClassification(task),
+        token_limits: TokenLimits::default(),
         cache_dir: Some(data.path("cache")),
     }
 }

@@ -40,6 +40,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::source::Files;
 use crate::tasks::{KnownTokenizer, TaskSpec};
+use crate::token_row::TokenLimits;
 use crate::tokenize::TextTokenizer;
 
 /// The set to prepare.
@@ -49,6 +50,8 @@ pub struct DatasetOptions {
     pub files: Files,
     /// The task, which makes a model's rows of them.
     pub task: TaskSpec,
+    /// The most tokens of rows that are tokenized already.
+    pub token_limits: TokenLimits,
     /// Tokenized sets are kept in `<cache_dir>/tokens`; None keeps none, and the tokens lie in
     /// files without names in the folder for temporary ones.
     pub cache_dir: Option<PathBuf>,
@@ -96,8 +99,9 @@ pub fn require_example(
     mixture: &Mixture,
     task: &TaskSpec,
     tokenizer: &dyn TextTokenizer,
+    limits: TokenLimits,
 ) -> Result<()> {
-    mixture::require_example(mixture, task, tokenizer)
+    mixture::require_example(mixture, task, tokenizer, limits)
 }
 
 /// Prepares a set that takes long: calls `watch` with the number of rows tokenized, every few thousand rows. It returns

@@ -46,7 +46,7 @@ impl OpenSet {
         let opened = Instant::now();
         // Settings are at fault before files are; rows of tokens need fewer of them.
         let checked = options.task.preprocessor().check(tokenizer);
-        let (sources, task) = match Sources::open(mixture, &options.task) {
+        let (sources, task) = match Sources::open(mixture, &options.task, options.token_limits) {
             Ok(opened) => opened,
             Err(error) => return Err(checked.err().unwrap_or(error)),
         };

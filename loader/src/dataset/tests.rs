@@ -24,6 +24,7 @@ fn options(files: &[String], cache_dir: Option<PathBuf>) -> DatasetOptions {
     DatasetOptions {
         files: files.iter().cloned().collect(),
         task: TaskSpec::SequenceClassification(task),
+        token_limits: TokenLimits::default(),
         cache_dir,
     }
 }

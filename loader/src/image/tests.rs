@@ -10,6 +10,7 @@ use crate::labels::{LabelKind, LabelSpec, Labels};
 use crate::sampler::{BatchPlan, ScheduledBatch};
 use crate::tasks::{ImageClassification, TaskSpec};
 use crate::testing::DataFolder;
+use crate::token_row::TokenLimits;
 use crate::tokenize::NoTokenizer;
 
 /// An image whose pixels have their own values.
@@ -86,6 +87,7 @@ fn prepared_of(folder: &DataFolder, data: &[&str], cached: bool) -> Result<Prepa
     let options = DatasetOptions {
         files: data.iter().map(|&data| data.to_owned()).collect(),
         task: TaskSpec::ImageClassification(task),
+        token_limits: TokenLimits::default(),
         cache_dir: cached.then(|| folder.path("cache")),
     };
     prepare(&options, &NoTokenizer)
@@ -152,6 +154,7 @@ fn classes_that_are_not_trained_are_named() {
     let options = DatasetOptions {
         files: std::iter::once(folder.path("held").to_str().unwrap().to_owned()).collect(),
         task: TaskSpec::ImageClassification(task),
+        token_limits: TokenLimits::default(),
         cache_dir: None,
     };
     let error = folder.shown(&prepare(&options, &NoTokenizer).err().unwrap());

@@ -292,6 +292,7 @@ mod tests {
     use crate::sampler::{BatchPlan, ScheduledBatch};
     use crate::tasks::TaskSpec;
     use crate::testing::DataFolder;
+    use crate::token_row::TokenLimits;
 
     fn label(column: &str, is_required: bool) -> Option<EmbeddingLabel> {
         let kind = LabelKind::Regression { num_labels: 1 };
@@ -449,7 +450,12 @@ mod tests {
         let mixture = Mixture { sets: sets.into(), mixing: Mixing::Concatenate, seed: 0 };
         let first = mixture.sets[0].parts[0].0.clone();
         let task = TaskSpec::Embedding(task);
-        let options = DatasetOptions { files: first, task, cache_dir: None };
+        let options = DatasetOptions {
+            files: first,
+            task,
+            token_limits: TokenLimits::default(),
+            cache_dir: None,
+        };
         let tokenizer = tokenizer(512);
         let open = OpenSet::open_mixture(&options, &mixture, &tokenizer).unwrap();
         let set = open.prepare(&tokenizer, &mut |_| true).unwrap().set;

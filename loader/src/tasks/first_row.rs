@@ -7,6 +7,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use super::{Lack, TaskSpec};
 use crate::error::{Result, TokenizeProblem};
 use crate::source::Row;
+use crate::token_row::TokenLimits;
 use crate::tokenize::{Encoded, SpannedEncoding, TextTokenizer, TokenSpan, WindowOptions};
 
 /// The first rows that are checked: enough to find a fault of a column, and few enough to render as conversations.
@@ -25,6 +26,8 @@ pub struct KnownTokenizer {
     pub has_template: bool,
     /// A length that no row has more tokens than.
     pub max_length: Option<u32>,
+    /// The most tokens of rows that are tokenized already.
+    pub token_limits: TokenLimits,
 }
 
 impl TaskSpec {

@@ -55,6 +55,7 @@ use crate::error::{Error, Result};
 use crate::image::ImageProcessor;
 use crate::labels::{IGNORED_LABEL, LabelReader, LabelSpec, Labels, RowLabel};
 use crate::source::{Row, Source};
+use crate::token_row::TokenLimits;
 use crate::tokenize::{Encoded, TextTokenizer};
 
 /// The usual names of the column of a row's label: the first is the job file's, and the Trainer reads the others.
@@ -140,6 +141,12 @@ impl TaskSpec {
     /// The task for files with the columns `available`, whose rows may be tokenized already, and whose labels may stand
     /// under another usual name.
     pub fn for_columns(&self, available: &[String]) -> Self {
+        self.for_columns_within(available, TokenLimits::default())
+    }
+
+    /// The task for files with the columns `available`, whose rows have no more tokens than `limits` where they are
+    /// tokenized already.
+    pub(crate) fn for_columns_within(&self, available: &[String], limits: TokenLimits) -> Self {
         match self {
             Self::Embedding(task) => return Self::Embedding(task.for_columns(available)),
             Self::Reranker(task) => return Self::Reranker(task.for_columns(available)),
@@ -147,7 +154,7 @@ impl TaskSpec {
             Self::Kto(task) => return Self::Kto(task.for_columns(available)),
             _ => {}
         }
-        let tokenized = Tokenized::of(self, available).map(Self::Tokenized);
+        let tokenized = Tokenized::of(self, available, limits).map(Self::Tokenized);
         tokenized.unwrap_or_else(|| self.with_usual_labels(available))
     }
 

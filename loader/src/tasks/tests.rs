@@ -7,12 +7,22 @@ use super::*;
 use crate::dataset::{DatasetOptions, TokenizedSet, prepare};
 use crate::labels::{LabelFormat, LabelKind, Labels};
 use crate::testing::DataFolder;
+use crate::token_row::TokenLimit;
 use crate::tokenize::{HuggingFaceTokenizer, TokenizerOptions};
 
 pub(super) fn tokenizer(max_length: u32) -> HuggingFaceTokenizer {
     let folder =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/token_parity/wordpiece");
     HuggingFaceTokenizer::open(&folder, &TokenizerOptions { max_length: Some(max_length) }).unwrap()
+}
+
+/// Limits of rows that are tokens, as the job file gives them.
+pub(super) fn token_limits(row: u32, target: u32) -> TokenLimits {
+    let limit = |tokens, name| Some(TokenLimit { tokens, name });
+    TokenLimits {
+        row: limit(row, "data.max_length"),
+        target: limit(target, "data.max_target_length"),
+    }
 }
 
 pub(super) fn prepared(
@@ -24,6 +34,7 @@ pub(super) fn prepared(
     let options = DatasetOptions {
         files: [folder.write("a.jsonl", rows)].into_iter().collect(),
         task: task.clone(),
+        token_limits: token_limits(max_length, 6),
         cache_dir: None::<PathBuf>,
     };
     let prepared = prepare(&options, &tokenizer(max_length));

@@ -129,7 +129,8 @@ fn known_tokenizer(job: &JobFile, task: &dyn JobTask, model: &Model) -> KnownTok
     let folder = config.path().parent().filter(|_| has_template);
     let own = || folder.and_then(model_max_length);
     let max_length = job.row_length().or_else(own).map_or(limit, |length| length.min(limit));
-    KnownTokenizer { has_template, max_length: Some(max_length) }
+    let token_limits = lengths::token_limits(job, model.max_positions() as u32);
+    KnownTokenizer { has_template, max_length: Some(max_length), token_limits }
 }
 
 /// Returns true where the files of the tokenizer, which name special tokens and the chat template, are those of the
@@ -203,7 +204,8 @@ impl EarlySplit<'_> {
         let options = TokenizerOptions { max_length: known.max_length };
         let tokenizer = folder.map(|folder| HuggingFaceTokenizer::open(folder, &options));
         let Some(Ok(tokenizer)) = tokenizer else { return Ok(checked) };
-        match traind_loader::require_example(mixture, &checked.task, &tokenizer) {
+        let limits = known.token_limits;
+        match traind_loader::require_example(mixture, &checked.task, &tokenizer, limits) {
             Err(error @ LoaderError::NoRowsLeft { .. }) => Err(error),
             _ => Ok(checked),
         }

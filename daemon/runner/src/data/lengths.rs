@@ -6,8 +6,8 @@ use std::sync::Arc;
 use traind_job_file::{BatchSampler, JobFile, Platform, TaskName};
 use traind_loader::{
     BatchAxis, HuggingFaceTokenizer, Labels, LengthBudget, LengthLadder, MaskedShare, PadTo,
-    Padding, PaddingSide, Sampler, SamplerConfig, SetMixing, SizedBatch, TextTokenizer,
-    TokenizedSet,
+    Padding, PaddingSide, Sampler, SamplerConfig, SetMixing, SizedBatch, TextTokenizer, TokenLimit,
+    TokenLimits, TokenizedSet,
 };
 use traind_models::Model;
 use traind_wording::counted;
@@ -64,6 +64,48 @@ pub(crate) fn limit(job: &JobFile, task: &dyn JobTask, positions: u32) -> u32 {
         (None, Some(default)) => default.min(positions),
         _ => positions,
     }
+}
+
+/// The most tokens of rows that are tokenized already: the lengths that the job file gives, else the model's
+/// `positions`. As with the Trainer, the defaults of these lengths do not concern them.
+pub(crate) fn token_limits(job: &JobFile, positions: u32) -> TokenLimits {
+    const POSITIONS: &str = "the positions of the model";
+    let data = &job.data;
+    let is_seq2seq = job.model.task == TaskName::Seq2SeqLm;
+    let given = |lengths: &[(&'static str, Option<u32>)]| {
+        let found = lengths.iter().find_map(|(name, tokens)| Some((*name, (*tokens)?)));
+        let (name, tokens) = found.unwrap_or((POSITIONS, positions));
+        Some(TokenLimit { tokens, name })
+    };
+    let row = match is_seq2seq {
+        true => given(&[("data.max_source_length", data.max_source_length)]),
+        false => {
+            given(&[("data.block_size", data.block_size), ("data.max_length", data.max_length)])
+        }
+    };
+    TokenLimits { row, target: given(&[("data.max_target_length", data.max_target_length)]) }
+}
+
+/// The ladders for the rows of `sets`, which may be tokenized already and longer than texts are cut to.
+pub(crate) fn for_tokens_of<'a>(
+    job: &JobFile,
+    ladders: RowLadders,
+    sets: impl Iterator<Item = &'a TokenizedSet>,
+    positions: u32,
+) -> RunResult<RowLadders> {
+    let sets: Vec<_> = sets.filter(|set| set.is_pretokenized()).collect();
+    let longest = sets.iter().flat_map(|set| set.lengths()).copied().max().unwrap_or_default();
+    let target = sets.iter().filter_map(|set| set.target_lengths()).flatten().copied().max();
+    let RowLadders { mut rows, mut targets } = ladders;
+    if longest > rows.longest() {
+        rows = padded_ladder(job, "rows", longest, positions)?;
+    }
+    if let (Some(ladder), Some(longest)) = (&mut targets, target)
+        && longest > ladder.longest()
+    {
+        *ladder = padded_ladder(job, "targets", longest, positions)?;
+    }
+    Ok(RowLadders { rows, targets })
 }
 
 /// The lengths that batches are padded to.

@@ -19,7 +19,7 @@ use traind_job_file::{DataFiles, JobFile, TaskName};
 use traind_loader::{
     Columns, DatasetOptions, Encoding, Error as LoaderError, FetchContext, Files, FormatOptions,
     LabelEncoder, LabelProblem, Mixture, OpenSet, Prepared, Source, TaskSpec, TextTokenizer,
-    TokenizedSet,
+    TokenLimits, TokenizedSet,
 };
 use traind_wording::counted;
 
@@ -75,6 +75,12 @@ impl Splits {
         })
     }
 
+    /// The sets of all splits.
+    pub(crate) fn sets(&self) -> impl Iterator<Item = &TokenizedSet> {
+        let splits = [&self.train, &self.validation, &self.test];
+        splits.into_iter().flatten().map(|split| split.set.as_ref())
+    }
+
     /// The split of a name.
     pub(crate) fn named_mut(&mut self, name: &str) -> Option<&mut Split> {
         let splits = [&mut self.train, &mut self.validation, &mut self.test];
@@ -104,17 +110,20 @@ pub(crate) struct DataSource<'a> {
 }
 
 /// Reads and tokenizes all splits that the job needs. The training split assigns the ids of
-/// labels. Rows have at most `max_length` tokens.
+/// labels. Rows have at most `max_length` tokens, and those that are tokenized already at most as many as
+/// a model with so many `positions` reads.
 pub(crate) fn prepare(
     source: &DataSource<'_>,
     task: &dyn JobTask,
     tokenizer: &Arc<dyn TextTokenizer>,
     max_length: u32,
+    positions: u32,
 ) -> RunResult<Splits> {
     let job = source.job;
     check_encoding(job)?;
     let mut splits = Splits::default();
-    let mut reader = Reader { source, task, tokenizer, max_length, encoder: None };
+    let token_limits = lengths::token_limits(job, positions);
+    let mut reader = Reader { source, task, tokenizer, max_length, token_limits, encoder: None };
     if let Some(files) = job.data.train.as_ref().filter(|_| reads_train(job)) {
         splits = reader.train(files)?;
         reader.encoder = splits.train.as_ref().and_then(|it| it.set.label_encoder().cloned());
@@ -141,6 +150,7 @@ struct Reader<'a> {
     task: &'a dyn JobTask,
     tokenizer: &'a Arc<dyn TextTokenizer>,
     max_length: u32,
+    token_limits: TokenLimits,
     encoder: Option<LabelEncoder>,
 }
 
@@ -273,7 +283,7 @@ impl Reader<'_> {
             Sets { job, downloads: Some(downloads), split, files: plain.clone() }.mixture(files)?;
         let files = mixture::first_files(&mixture).cloned().unwrap_or(plain);
         let task = self.task.task_spec(&reading)?;
-        Ok((DatasetOptions { files, task, cache_dir }, mixture))
+        Ok((DatasetOptions { files, task, token_limits: self.token_limits, cache_dir }, mixture))
     }
 
     fn tokenizing(&self, split: &'static str) -> Tokenizing {

@@ -67,7 +67,7 @@ fn prepare(job: &JobFile, cache_dir: &Path, folder: &Path, journal: &Journal) ->
         stop: &stop,
         first_rows: None,
     };
-    data::prepare(&source, task.as_ref(), &tokenizer, max_length).map(drop)
+    data::prepare(&source, task.as_ref(), &tokenizer, max_length, positions).map(drop)
 }
 
 fn split_answer(data: DataPrepared) -> SplitAnswer {

@@ -94,8 +94,10 @@ impl Inputs {
         let ladders = ladders(job, task.as_ref(), max_length, positions)?;
         let (config, resumed_from) = (sampler(job, &mesh), resumed.as_ref());
         let first_rows = |rows| first_rows::choose(job, &config, &ladders, resumed_from, rows);
-        let tokenized = Tokenized { task: task.as_ref(), tokenizer: &tokenizer, max_length };
+        let tokenized =
+            Tokenized { task: task.as_ref(), tokenizer: &tokenizer, max_length, positions };
         let mut splits = tokenized.splits(context, &downloads, beginning, &first_rows)?;
+        let ladders = lengths::for_tokens_of(job, ladders, splits.sets(), positions)?;
         let pad_token_id = folder.pad_token_id(job, &processor)?;
         let padding = RowPadding {
             padding: processor.padding(job, pad_token_id),
@@ -167,6 +169,7 @@ struct Tokenized<'a> {
     task: &'a dyn JobTask,
     tokenizer: &'a Arc<dyn TextTokenizer>,
     max_length: u32,
+    positions: u32,
 }
 
 impl Tokenized<'_> {
@@ -192,7 +195,8 @@ impl Tokenized<'_> {
             stop: &context.stop,
             first_rows: may_begin.then_some(first_rows),
         };
-        let prepare = || data::prepare(&source, self.task, self.tokenizer, self.max_length);
+        let Tokenized { task, tokenizer, max_length, positions } = *self;
+        let prepare = || data::prepare(&source, task, tokenizer, max_length, positions);
         let splits = context.hosts.first_then_others("data", prepare)?;
         equality::check_data(&context.hosts, &splits)?;
         Ok(splits)

@@ -63,8 +63,8 @@ pub(crate) trait JobTask: Send + Sync {
         None
     }
 
-    /// The number of tokens in every row, where rows are blocks of one length, or at most in a row that
-    /// is tokenized already. `max_length` is the limit of tokenizer and model.
+    /// The number of tokens in every row, where rows are blocks of one length. `max_length` is the limit of tokenizer
+    /// and model.
     fn block_size(&self, _max_length: u32) -> Option<u32> {
         None
     }

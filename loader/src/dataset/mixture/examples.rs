@@ -7,6 +7,7 @@ use super::sources::{files_of, label_reader, open_parts};
 use crate::error::{Error, Result};
 use crate::source::Row;
 use crate::tasks::{LackingRows, LeftOut, SetContext, TaskSpec};
+use crate::token_row::TokenLimits;
 use crate::tokenize::TextTokenizer;
 
 /// Fails where no row makes an example. Reads rows up to the first that makes one.
@@ -14,8 +15,9 @@ pub(in crate::dataset) fn require_example(
     mixture: &Mixture,
     task: &TaskSpec,
     tokenizer: &dyn TextTokenizer,
+    limits: TokenLimits,
 ) -> Result<()> {
-    let (parts, task) = open_parts(mixture, task)?;
+    let (parts, task) = open_parts(mixture, task, limits)?;
     task.preprocessor().check(tokenizer)?;
     let context = SetContext { tokenizer, labels: label_reader(&task, &parts) };
     let mut search = Search {

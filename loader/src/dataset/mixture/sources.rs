@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::labels::{LabelEncoder, LabelReader};
 use crate::source::Source;
 use crate::tasks::{KnownTokenizer, SetContext, TaskSpec};
+use crate::token_row::TokenLimits;
 
 /// The most bytes of all files of a split whose rows are all checked.
 const CHECKED_BYTES_MAX: u64 = 16 << 20;
@@ -38,8 +39,12 @@ pub(in crate::dataset) struct Sources {
 impl Sources {
     /// Opens the files and checks that they have the columns of `task`, which is returned as it reads
     /// files with the columns of the first, of all sets or of each.
-    pub(in crate::dataset) fn open(mixture: &Mixture, task: &TaskSpec) -> Result<(Self, TaskSpec)> {
-        let (parts, task) = open_parts(mixture, task)?;
+    pub(in crate::dataset) fn open(
+        mixture: &Mixture,
+        task: &TaskSpec,
+        limits: TokenLimits,
+    ) -> Result<(Self, TaskSpec)> {
+        let (parts, task) = open_parts(mixture, task, limits)?;
         let is_plain = mixture.mixing == Mixing::Concatenate
             && parts.iter().all(|part| !part.range.needs_count());
         let counts = match is_plain {
@@ -60,7 +65,7 @@ impl Sources {
         known: KnownTokenizer,
         has_rule: bool,
     ) -> Result<Checked> {
-        let (parts, task) = open_parts(mixture, task)?;
+        let (parts, task) = open_parts(mixture, task, known.token_limits)?;
         if !parts.iter().any(|part| part.source.may_have_rows()) {
             return Err(Error::NoRows { files: files_of(&parts) });
         }
@@ -159,6 +164,7 @@ impl Sources {
 pub(super) fn open_parts(
     mixture: &Mixture,
     task: &TaskSpec,
+    limits: TokenLimits,
 ) -> Result<(Vec<SourcePart>, TaskSpec)> {
     let (mut parts, mut task) = (Vec::<SourcePart>::new(), task.clone());
     let mut first_file = 0;
@@ -166,7 +172,7 @@ pub(super) fn open_parts(
         for (place, (files, range)) in mixed.parts.iter().enumerate() {
             let source = Source::open(files)?;
             if parts.is_empty() {
-                task = task.for_columns(source.columns()).for_values(&source)?;
+                task = task.for_columns_within(source.columns(), limits).for_values(&source)?;
             }
             if place == 0 {
                 task = task.for_columns_of_set(set, source.columns());

@@ -11,6 +11,7 @@ use crate::dataset::{DatasetOptions, OpenSet, TokenizedSet};
 use crate::error::Result;
 use crate::tasks::{SequenceClassification, TaskSpec};
 use crate::testing::{DataFolder, WordTokenizer};
+use crate::token_row::TokenLimits;
 
 fn expected() -> Json {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/mixtures.json");
@@ -77,6 +78,7 @@ fn set(
             text_pair: None,
             label: None,
         }),
+        token_limits: TokenLimits::default(),
         cache_dir: Some(folder.path("cache")),
     };
     let tokenizer = WordTokenizer::reading(|word| word.parse().unwrap());

@@ -19,7 +19,9 @@ use crate::error::{Error, Result};
 use crate::labels::{IGNORED_LABEL, LabelSpec, Labels, RowLabel, TokenLabel};
 use crate::layouts::Tokens;
 use crate::source::Row;
-use crate::token_row::{self, ATTENTION_MASK, INPUT_IDS, LABELS, TOKEN_TYPE_IDS, TokenRow};
+use crate::token_row::{
+    self, ATTENTION_MASK, INPUT_IDS, LABELS, TOKEN_TYPE_IDS, TokenLimits, TokenRow,
+};
 use crate::tokenize::TextTokenizer;
 
 /// The columns of a pair of completions: those that TRL's own tokenizing leaves.
@@ -41,11 +43,12 @@ pub struct Tokenized {
     has_offsets: bool,
     /// Whether rows have a prompt and a completion beside their tokens.
     has_completions: bool,
+    limits: TokenLimits,
 }
 
 impl Tokenized {
     /// The same task for files with the columns `available`; None if these hold no tokens.
-    pub(super) fn of(task: &TaskSpec, available: &[String]) -> Option<Self> {
+    pub(super) fn of(task: &TaskSpec, available: &[String], limits: TokenLimits) -> Option<Self> {
         let has = |column: &str| available.iter().any(|name| name == column);
         let holds_tokens = match task {
             TaskSpec::Sft(task) => task.layouts.is_none() && has(INPUT_IDS),
@@ -70,7 +73,8 @@ impl Tokenized {
                 _ => false,
             };
             let task = Box::new(task.clone());
-            Self { task, label, has_offsets: has(OFFSET_MAPPING), has_completions }
+            let has_offsets = has(OFFSET_MAPPING);
+            Self { task, label, has_offsets, has_completions, limits }
         })
     }
 
@@ -100,19 +104,6 @@ impl Tokenized {
             TaskSpec::CausalLm(_) => &[ATTENTION_MASK, TOKEN_TYPE_IDS, LABELS],
             TaskSpec::MaskedLm(_) => &[ATTENTION_MASK, TOKEN_TYPE_IDS, OFFSET_MAPPING],
             _ => &[ATTENTION_MASK, TOKEN_TYPE_IDS],
-        }
-    }
-
-    /// The tokens that a row may have, and the name of the limit.
-    fn limit(&self, tokenizer: &dyn TextTokenizer) -> (Option<u32>, &'static str) {
-        let blocks = match &*self.task {
-            TaskSpec::CausalLm(task) => Some(task.block_size),
-            TaskSpec::MaskedLm(task) => task.block_size,
-            _ => None,
-        };
-        match blocks {
-            Some(size) => (Some(size), "data.block_size"),
-            None => (tokenizer.max_length(), "data.max_length"),
         }
     }
 }
@@ -152,8 +143,7 @@ impl Preprocessor for Tokenized {
     }
 
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
-        let (max, setting) = self.limit(context.tokenizer);
-        let tokens = || TokenRow::read(row, context.tokenizer)?.at_most(max, setting);
+        let tokens = || TokenRow::read(row, context.tokenizer)?.at_most(self.limits.row);
         Ok(match &*self.task {
             TaskSpec::Dpo(task) => return dpo(task, row, context.tokenizer),
             TaskSpec::Sft(task) => {
@@ -172,7 +162,7 @@ impl Preprocessor for Tokenized {
                 vec![Example { masking, ..example(tokens) }]
             }
             TaskSpec::CausalLm(_) => vec![causal_lm(tokens()?, context.tokenizer)?],
-            TaskSpec::Seq2SeqLm(task) => vec![seq2seq(task, tokens()?)?],
+            TaskSpec::Seq2SeqLm(task) => vec![self.sources(task, tokens()?)?],
             _ => {
                 let label = context.labels.as_ref().map(|labels| labels.read(row)).transpose()?;
                 vec![Example { label, ..example(tokens()?) }]
@@ -225,6 +215,13 @@ impl Tokenized {
         let classes = numbers.into_iter().map(|number: Option<u32>| number.map(class)).collect();
         let label = Some(RowLabel::Tokens(classes));
         Ok(Example { label, masking, ..example(tokens) })
+    }
+
+    /// Tokens to read and tokens to write.
+    fn sources(&self, task: &Seq2SeqLm, tokens: TokenRow<'_, '_>) -> Result<Example> {
+        let target = task.target.as_ref().map(|_| tokens.target(LABELS, self.limits.target));
+        let target = target.transpose()?;
+        Ok(Example { target, ..example(tokens) })
     }
 
     /// The parts of tokens in their words, each a word of its own where words are not known.
@@ -284,13 +281,6 @@ fn causal_lm(tokens: TokenRow<'_, '_>, tokenizer: &dyn TextTokenizer) -> Result<
     let given = tokens.targets(LABELS)?;
     let labels = given.unwrap_or_else(|| tokens.ids().iter().map(own).collect());
     Ok(Example { label: Some(RowLabel::TokenIds(labels)), ..example(tokens) })
-}
-
-/// Tokens to read and tokens to write.
-fn seq2seq(task: &Seq2SeqLm, tokens: TokenRow<'_, '_>) -> Result<Example> {
-    let target = task.target.as_ref().map(|_| tokens.target(LABELS, task.max_target_length));
-    let target = target.transpose()?;
-    Ok(Example { target, ..example(tokens) })
 }
 
 fn unmasked(tokens: &TokenRow<'_, '_>, completion_only_loss: bool) -> Result<Vec<i32>> {

@@ -2,10 +2,13 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
-use crate::dataset::TokenizedSet;
+use crate::dataset::{DatasetOptions, TokenizedSet, prepare};
 use crate::labels::{IGNORED_LABEL, LabelKind, LabelSpec, Labels};
-use crate::tasks::tests::{check_error, prepared, question, questions, words};
+use crate::tasks::tests::{
+    check_error, prepared, question, questions, token_limits, tokenizer, words,
+};
 use crate::tasks::*;
+use crate::testing::DataFolder;
 
 const MAX_LENGTH: u32 = 32;
 
@@ -153,6 +156,48 @@ fn masked_tokens() {
     });
 }
 
+/// The lengths that texts are cut to do not concern rows of tokens, which are as long as the limits allow.
+#[test]
+fn rows_are_longer_than_texts() {
+    let prepared = |task: &TaskSpec, row: &Json, limits| {
+        let folder = DataFolder::new();
+        let files = [folder.write("a.jsonl", lines([row.clone()]))].into_iter().collect();
+        let (task, token_limits) = (task.clone(), limits);
+        let options = DatasetOptions { files, task, token_limits, cache_dir: None };
+        prepare(&options, &tokenizer(4)).map(|prepared| prepared.set)
+    };
+    let (ids, labels) = ([5; 9], [5; 8]);
+    let row = json!({
+        "input_ids": ids, "labels": labels, "start_positions": 8, "end_positions": 8, "class": 1,
+    });
+    let of_tokens = json!({"input_ids": ids, "labels": ids.map(|id| id % 2)});
+    let block = MaskedLm { text: "text".to_owned(), block_size: Some(4) };
+    let tasks = [
+        (texts("class"), &row),
+        (words(classes()), &of_tokens),
+        (questions(2), &row),
+        (TaskSpec::MaskedLm(block), &row),
+        (TaskSpec::CausalLm(CausalLm { text: "text".to_owned(), block_size: 4 }), &of_tokens),
+        (seq2seq(), &row),
+    ];
+    for (task, row) in &tasks {
+        for limits in [TokenLimits::default(), token_limits(9, 8)] {
+            let set = prepared(task, row, limits).unwrap();
+            assert_eq!(set.lengths(), [9], "{task:?}");
+            assert_eq!(
+                set.target_lengths(),
+                matches!(task, TaskSpec::Seq2SeqLm(_)).then_some(&[8][..])
+            );
+        }
+        let error = prepared(task, row, token_limits(8, 8)).unwrap_err().to_string();
+        let expect = "a.jsonl, row 0 (line 1): column \"input_ids\" has 9 tokens, and rows may have 8 \
+                      (data.max_length)";
+        assert!(error.ends_with(expect), "{error}");
+    }
+    let error = prepared(&seq2seq(), &row, token_limits(9, 7)).unwrap_err().to_string();
+    assert!(error.ends_with("targets may have 7 (data.max_target_length)"), "{error}");
+}
+
 /// Padding before tokens, and tokens in the middle that none attends to, keep their places.
 #[test]
 fn padding_before_tokens() {
@@ -218,19 +263,16 @@ fn blocks() {
         json!({"input_ids": [5, 6, 7, 0], "attention_mask": null, "labels": null}),
         json!({"input_ids": [5, 6], "attention_mask": null, "labels": [-100, 6]}),
         json!({"input_ids": [5, 6, 0], "attention_mask": [1, 1, 0], "labels": [5, 6, -100]}),
+        json!({"input_ids": [5, 6, 7, 8, 9], "attention_mask": null, "labels": null}),
     ];
     let set = prepared(&task, &lines(rows), MAX_LENGTH).unwrap();
     let labels = |row| set.token_labels(row).unwrap().unwrap();
-    assert_eq!(set.lengths(), [4, 2, 2]);
+    assert_eq!(set.lengths(), [4, 2, 2, 5]);
     assert_eq!([labels(0), labels(1), labels(2)].concat(), [5, 6, 7, -100, -100, 6, 5, 6]);
     let good = r#"{"input_ids": [5], "attention_mask": [1], "labels": [5]}"#;
     let check = |bad: &str, expect: &str| {
         check_error(&task, good, bad, &format!(" (line 2): column {expect}"));
     };
-    check(
-        r#"{"input_ids": [5, 6, 7, 8, 9]}"#,
-        r#""input_ids" has 5 tokens, and rows may have 4 (data.block_size)"#,
-    );
     check(
         r#"{"input_ids": [5, 0], "attention_mask": [1, 0], "labels": [5, 0]}"#,
         r#""labels" has labels of padding; they must be -100"#,

@@ -103,20 +103,68 @@ async fn losses(host: &Host, draft: &Draft) -> Vec<u64> {
 async fn rows_of_every_task_train_as_their_texts() {
     let host = Host::started(1).await;
     for job in other_jobs() {
-        let draft = |name: &str, job: &TaskJob| {
-            let draft = job.draft(&host, &format!("{name}-{}", job.task));
-            // One window a question.
-            if job.task == "question-answering" { draft.set("data.max_length", 24) } else { draft }
-        };
-        let texts = losses(&host, &draft("texts", &job)).await;
-        let files = job.files.iter().map(|(name, file)| (*name, tokens(job.task, file)));
-        let of_tokens = files.fold(draft("tokens", &job), |draft, (name, rows)| {
-            let split = name.split('.').next().unwrap();
-            let name = format!("{split}.tokens.jsonl");
-            draft.write(&name, rows).set(&format!("data.{split}"), &name)
-        });
-        assert_eq!(losses(&host, &of_tokens).await, texts, "{}", job.task);
+        let texts = losses(&host, &whole(&host, &job, "texts")).await;
+        let tokens = of_tokens(&host, &job, "tokens");
+        assert_eq!(losses(&host, &tokens).await, texts, "{}", job.task);
     }
+}
+
+/// The draft of a job whose questions have one window each.
+fn whole(host: &Host, job: &TaskJob, name: &str) -> Draft {
+    let draft = job.draft(host, &format!("{name}-{}", job.task));
+    if job.task == "question-answering" { draft.set("data.max_length", 24) } else { draft }
+}
+
+/// The draft of a job with the tokens of its rows.
+fn of_tokens(host: &Host, job: &TaskJob, name: &str) -> Draft {
+    let files = job.files.iter().map(|(name, file)| (*name, tokens(job.task, file)));
+    files.fold(whole(host, job, name), |draft, (name, rows)| {
+        let split = name.split('.').next().unwrap();
+        let name = format!("{split}.tokens.jsonl");
+        draft.write(&name, rows).set(&format!("data.{split}"), &name)
+    })
+}
+
+/// The defaults of lengths, which depend on the tokenizer, are those of texts: rows that are tokens already have up to
+/// the model's positions.
+#[tokio::test]
+async fn rows_may_be_longer_than_the_defaults_of_lengths() {
+    let host = Host::started(1).await;
+    for job in other_jobs() {
+        let given = of_tokens(&host, &job, "given").set("data.doc_stride", 2);
+        let config = json!({"tokenizer_class": "BertTokenizer", "model_max_length": 6});
+        let mut by_default = of_tokens(&host, &job, "default")
+            .set("data.doc_stride", 2)
+            .write("model/tokenizer_config.json", config.to_string());
+        for length in ["max_length", "block_size", "max_source_length", "max_target_length"] {
+            by_default = by_default.set(&format!("data.{length}"), "null");
+        }
+        let expect = losses(&host, &given).await.into_iter().map(f64::from_bits);
+        let found = losses(&host, &by_default).await.into_iter().map(f64::from_bits);
+        // Batches may be padded to other lengths, which rounds otherwise.
+        for (found, expect) in found.zip(expect) {
+            assert!((found - expect).abs() < 1e-6 * expect, "{}: {found}, {expect}", job.task);
+        }
+    }
+}
+
+/// Sources may have more than 1024 tokens, and targets more than 128.
+#[tokio::test]
+async fn sources_and_targets_may_be_long() {
+    let host = Host::started(1).await;
+    let job = other_jobs().into_iter().find(|job| job.task == "seq2seq-lm").unwrap();
+    let row = json!({"input_ids": vec![7; 1030], "labels": vec![8; 131]});
+    let rows = rows::jsonl(std::iter::repeat_n(row, 4));
+    let mut found = Vec::new();
+    for (name, source, target) in [("given", "1030", "131"), ("default", "null", "null")] {
+        let draft = of_tokens(&host, &job, name)
+            .write("train.tokens.jsonl", &rows)
+            .set("data.validation", "train.tokens.jsonl")
+            .set("data.max_source_length", source)
+            .set("data.max_target_length", target);
+        found.push(losses(&host, &draft).await);
+    }
+    assert_eq!(found[0], found[1]);
 }
 
 #[tokio::test]
