@@ -128,7 +128,8 @@ def plan(daemon, folder, example):
     model = folder / example.model
     model.mkdir(exist_ok=True)
     (model / "config.json").write_text(json.dumps(CONFIGS[example.model]))
-    (folder / "train.jsonl").touch()
+    row = {"text": "A text.", "source": "A source.", "target": "A target."}
+    (folder / "train.jsonl").write_text(json.dumps(row) + "\n")
     platform, device, hosts, cores = example.machines
     search = jobs.MeshSearch(
         platform=platform, device=device, hosts=hosts, cores_per_host=cores, across_hosts=example.across_hosts

@@ -8,7 +8,7 @@ use traind_xla::{DType, Tensor};
 
 use super::RotaryTable;
 use crate::error::Result;
-use crate::model::{Batch, Forward, PACKED_TOKENS, PADDED_TOKENS, ReadTokens};
+use crate::model::{Batch, Forward, PACKED_TOKENS, PADDED_TOKENS, ReadTokens, numbers_at};
 
 /// The places of a batch's tokens in padded rows and in packed ones.
 #[derive(Clone, Debug)]
@@ -26,8 +26,7 @@ pub(crate) struct PackedTokens {
 }
 
 /// The result of `layers` over the states `x` [B S, H] of a batch's tokens. These are packed for them, [B Q, H], where
-/// the batch leaves its padding out; then padding has zeros in the result, unless it is that of the tokens alone that
-/// are read.
+/// the batch leaves its padding out. Then the result is padded with zeros, unless it has the tokens alone that are read.
 pub(crate) fn without_padding(
     cx: &Forward<'_>,
     batch: &Batch,
@@ -68,8 +67,9 @@ impl PackedTokens {
 
     /// Tokens of padded rows as they stand among packed ones.
     fn read_tokens(&self, read: &ReadTokens) -> Result<ReadTokens> {
-        let places = looked_up(&self.tokens, &read.places, self.places.dims()[0])?;
-        Ok(read.among(places, looked_up(&read.numbers, &self.places, read.places.dims()[0])?))
+        let [tokens, read_tokens] = [&self.places, &read.places].map(|all| all.dims()[0] as f64);
+        let places = numbers_at(&read.places, &self.tokens, tokens)?;
+        Ok(read.among(places, numbers_at(&self.places, &read.numbers, read_tokens)?))
     }
 
     /// The row of each token, or its position there, [B Q]; any in slots behind the last token.
@@ -116,11 +116,4 @@ impl PackedTokens {
     pub(super) fn pad(&self, x: &Tensor) -> Result<Tensor> {
         Ok(x.place_rows(&self.tokens, &self.places)?)
     }
-}
-
-/// The number in `table` s32[N] at each of `places` s32[M]; `none` at places behind its end.
-fn looked_up(table: &Tensor, places: &Tensor, none: usize) -> Result<Tensor> {
-    let numbers = table.take(places)?;
-    let none = numbers.trace().full(none as f64, numbers.shape().clone())?;
-    Ok(places.lt_scalar(table.dims()[0] as f64)?.select(&numbers, &none)?)
 }

@@ -18,7 +18,7 @@ pub use batch::{
 pub(crate) use body::Body;
 pub use forward::{Forward, ParameterTensors};
 pub(crate) use head::{Head, LanguageModelHead};
-pub(crate) use read_tokens::ReadTokens;
+pub(crate) use read_tokens::{ReadTokens, numbers_at};
 
 use crate::config::{GENERATOR, ModelConfig};
 use crate::error::{Error, Result};

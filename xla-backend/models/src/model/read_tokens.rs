@@ -88,16 +88,20 @@ impl ReadTokens {
 
     /// The numbers [T] of those that are read, [R]; `none` where there are fewer tokens than places.
     pub(crate) fn numbers_of_all(&self, x: &Tensor, none: f64) -> Result<Tensor> {
-        let chosen = x.take(&self.places)?;
-        let none = chosen.trace().full(none, chosen.shape().clone())?;
-        let is_token = self.places.lt_scalar(x.dims()[0] as f64)?;
-        Ok(is_token.select(&chosen, &none)?)
+        numbers_at(&self.places, x, none)
     }
 
     /// [R, H] to [T, H], with zeros for tokens that are not read.
     pub(crate) fn to_all(&self, x: &Tensor) -> Result<Tensor> {
         Ok(x.place_rows(&self.numbers, &self.places)?)
     }
+}
+
+/// The number of `table` [N] at each of `places` s32[M]; `none` at those behind its end.
+pub(crate) fn numbers_at(places: &Tensor, table: &Tensor, none: f64) -> Result<Tensor> {
+    let numbers = table.take(places)?;
+    let none = numbers.trace().full(none, numbers.shape().clone())?;
+    Ok(places.lt_scalar(table.dims()[0] as f64)?.select(&numbers, &none)?)
 }
 
 impl Forward<'_> {
