@@ -10,7 +10,12 @@ use traind_durable::sync_folder;
 
 use super::{ACCESS, AUDIT, BackupError, MANIFEST, Manifest, VERSION};
 use crate::jobs::doctor::{LOCK, STORE, StoppedState};
+use crate::jobs::run_dir::RunDir;
 use crate::jobs::store::Store;
+use crate::jobs::supervisor::claim::{self, Claim};
+
+/// Stands for the boot of runners that the restored folder does not know.
+const NO_BOOT: &str = "restored";
 
 /// The folders of a state folder that have one folder for each job.
 const OF_JOBS: [&str; 2] = ["records", "jobs"];
@@ -51,6 +56,7 @@ pub(crate) fn restore(path: &Path, state_dir: &Path) -> Result<Manifest, BackupE
     // The checksum is at the end.
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(no_backup)?;
     check_store(path, &aside)?;
+    begin_anew(state_dir, &aside)?;
     let store = state_dir.join(STORE);
     fs::rename(&aside, &store).map_err(BackupError::io("restore", &store))?;
     sync_folder(state_dir).map_err(BackupError::io("sync", state_dir))?;
@@ -90,6 +96,24 @@ fn check_store(path: &Path, store: &Path) -> Result<(), BackupError> {
         Some(problem) => Err(BackupError::NoBackup { path: path.to_owned(), problem }),
         None => Ok(()),
     }
+}
+
+/// Lets all unfinished jobs continue from their newest checkpoints, as after a crash of their host. Runners that may
+/// still be alive report to the folder that was backed up, and jobs that waited may have run since.
+fn begin_anew(state_dir: &Path, store: &Path) -> Result<(), BackupError> {
+    let store = Store::open(store)?;
+    store.expect_checkpoints()?;
+    for id in store.ids()? {
+        let run_dir = RunDir::new(state_dir, &id);
+        for path in run_dir.claimed_attempts().into_iter().map(|attempt| run_dir.claim(attempt)) {
+            let Ok(Claim::Runner(mut runner)) = claim::read(&path) else { continue };
+            NO_BOOT.clone_into(&mut runner.boot_id);
+            let text = serde_json::to_vec(&Claim::Runner(runner)).map_err(io::Error::from);
+            let written = text.and_then(|text| fs::write(&path, text));
+            written.map_err(BackupError::io("write", &path))?;
+        }
+    }
+    Ok(store.checkpoint()?)
 }
 
 fn read_manifest(path: &Path, first: Option<Entry<'_, Reader>>) -> Result<Manifest, BackupError> {

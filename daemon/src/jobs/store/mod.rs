@@ -134,6 +134,14 @@ impl Store {
         moved.map_err(StoreError::sqlite("checkpoint"))
     }
 
+    /// Counts an attempt for jobs that wait for their first one, since they may have had one after what the store
+    /// knows. Their next attempt then continues from a checkpoint of their own, if there is one.
+    pub(crate) fn expect_checkpoints(&self) -> Result<(), StoreError> {
+        let sql = "UPDATE jobs SET attempt = 1 WHERE attempt = 0 AND state = 'pending'";
+        let counted = self.writer().execute(sql, []);
+        counted.map(drop).map_err(StoreError::sqlite("count attempts"))
+    }
+
     /// Runs `work` on a thread that may block: SQLite waits for the disk.
     pub(crate) async fn run<T, W>(&self, work: W) -> T
     where
