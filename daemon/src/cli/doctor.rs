@@ -149,6 +149,10 @@ fn rebuild(state: &StoppedState) -> anyhow::Result<Exit> {
     for (id, why) in &rebuilt.lost {
         println!("job {id} could not be restored: {why}");
     }
+    if !rebuilt.unreadable.is_empty() {
+        let lost = rebuilt.unreadable.join(", ");
+        println!("could not be read from the old store, and may be lost: {lost}");
+    }
     Ok(if rebuilt.lost.is_empty() { Exit::Done } else { Exit::Failed })
 }
 

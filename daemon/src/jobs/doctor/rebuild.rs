@@ -15,6 +15,8 @@ pub(crate) struct Rebuilt {
     pub jobs: usize,
     /// The new path of the damaged store.
     pub kept: Option<PathBuf>,
+    /// Parts that no records have, and that the damaged store does not show either.
+    pub unreadable: Vec<&'static str>,
     /// Ids of jobs that could not be restored, with the errors.
     pub lost: Vec<(String, String)>,
 }
@@ -41,6 +43,7 @@ pub(crate) fn rebuild(state: &StoppedState) -> Result<Rebuilt, DoctorError> {
             Err(error) => rebuilt.lost.push((new.id, error.to_string())),
         }
     }
+    rebuilt.unreadable = store.salvage(&state.store_path())?;
     store.checkpoint()?;
     let known = store.ids()?;
     drop(store);

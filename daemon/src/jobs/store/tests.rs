@@ -412,6 +412,20 @@ fn receiver(states: &[&str], is_operators: bool) -> Receiver {
     Receiver { states, way, is_operators }
 }
 
+/// Webhooks of months would be called anew.
+#[test]
+fn a_rebuild_notifies_nobody_of_what_has_been() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open_draft(&folder.path().join("traind.db")).unwrap();
+    let receivers = vec![receiver(&["pending", "running", "failed"], false)];
+    store.create(&NewJob { receivers, ..new_job("a") }).unwrap();
+    store.place("a", &[0, 1]).unwrap();
+    store.settle("a", Outcome::Failed, None).unwrap();
+    let stored =
+        store.writer().query_row("SELECT count(*) FROM notifications", [], |row| row.get(0));
+    assert_eq!(stored, Ok(0));
+}
+
 #[test]
 fn notifications_are_stored_with_the_change_and_wait_until_they_are_delivered() {
     let (folder, store) = store();

@@ -325,8 +325,11 @@ impl Draft<'_> {
         self.notify(Some(from), reason)
     }
 
-    /// Stores the notifications of a change of state.
+    /// Stores the notifications of a change of state. A rebuild repeats changes whose notifications were sent.
     fn notify(&self, from: Option<JobState>, reason: &str) -> Result<(), StoreError> {
+        if self.is_past {
+            return Ok(());
+        }
         outbox::store(self.connection, self.operators, &self.job, from, reason).map(drop)
     }
 

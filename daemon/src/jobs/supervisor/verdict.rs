@@ -90,7 +90,8 @@ fn death(evidence: &Evidence) -> v1::Failure {
         (_, Some(end)) => end.description.clone(),
         (Some(status), None) => format!("the runner {}", describe_exit(status)),
         (None, None) => {
-            "the runner died while no daemon was running; its exit status is unknown".to_owned()
+            "the runner died; an earlier daemon had started it, so its exit status is unknown"
+                .to_owned()
         }
     };
     if evidence.exit.and_then(|status| status.signal()) == Some(9) && !evidence.killed {
