@@ -8,6 +8,7 @@ use tonic::{Code, Request};
 use tonic_prost::ProstCodec;
 use traind_proto::v1::{self, JobState};
 
+use crate::soak::resident_bytes;
 use crate::support::host::{Host, until_logged};
 use crate::support::runner::STOPS_WHEN_ASKED;
 
@@ -148,4 +149,31 @@ async fn shares_of_groups_are_shown_with_what_they_hold() {
     host.start().await;
     let shown = String::from_utf8(host.cli(&["shares"]).stdout).unwrap();
     assert!(!shown.contains("SHARE") && shown.contains("sets no fair shares"), "{shown}");
+}
+
+/// A job that is cancelled as soon as it runs costs as much as one that runs for five seconds, again and again, and the
+/// daemon keeps next to nothing of it.
+#[tokio::test]
+async fn jobs_that_are_cancelled_in_a_loop_are_charged_and_leave_no_memory() {
+    const LOOPS: usize = 40;
+    let user = own_user();
+    let groups =
+        format!("users: {{{user}: admin}}\ngroups:\n  a: {{members: [{user}], share: 1}}\n");
+    let host = host_with(&format!("{groups}fair_shares: {{half_life_hours: 1000}}")).await;
+    let (mut after_first, pid) = (0, host.daemon_pid());
+    for round in 0..LOOPS {
+        let job = host.submit("wide", 1).await;
+        host.until_state(&job.id, JobState::Running).await;
+        host.cancel(&job.id).await.unwrap();
+        host.until_state(&job.id, JobState::Cancelled).await;
+        if round == LOOPS / 4 {
+            after_first = resident_bytes(pid);
+        }
+    }
+    let shown = host.cli(&["shares", "-o", "json"]).stdout;
+    let shown: serde_json::Value = serde_json::from_slice(&shown).unwrap();
+    let charged = shown[0]["usage_core_seconds"].as_f64();
+    assert!(charged.unwrap() > 4.9 * LOOPS as f64, "{shown}");
+    let grown = resident_bytes(pid).saturating_sub(after_first);
+    assert!(grown < 4 << 20, "{grown} bytes more");
 }

@@ -12,6 +12,8 @@ mod latency;
 
 use std::time::Duration;
 
+pub(crate) use crowd::resident_bytes;
+
 /// The number in the variable, or `short` if it is not set.
 fn count(variable: &str, short: usize) -> usize {
     let given = std::env::var(variable).ok();
