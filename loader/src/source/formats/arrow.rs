@@ -175,6 +175,9 @@ pub(super) fn hand_on(
     let mut left = vec![(first_row, batch.clone())];
     while let Some((row, batch)) = left.pop() {
         let rows = batch.num_rows();
+        if rows == 0 {
+            continue;
+        }
         let bytes = batch.columns().iter().map(memory).fold(0, u64::saturating_add);
         if rows > RECORDS_MAX || rows > 1 && bytes > RECORDS_BYTES_MAX as u64 {
             let half = rows / 2;

@@ -100,7 +100,7 @@ struct CheckedPages {
     begun: u64,
     /// The items of those that are read together with the newest of them.
     items: u64,
-    /// Of the texts in the dictionary.
+    /// The lengths of the texts in the dictionary.
     lengths: Vec<u32>,
 }
 
@@ -193,7 +193,7 @@ impl CheckedPages {
             if level > 0 {
                 items += times;
             } else {
-                // Of rows of one item each, those that are read last are left.
+                // Rows of one item each: those that are read last are left.
                 let is_next = begun % rows + times > rows || begun.is_multiple_of(rows);
                 most = most.max(items);
                 begun += times;
@@ -237,7 +237,7 @@ impl CheckedPages {
         }
     }
 
-    /// The bytes of a page's texts that stand in a dictionary. Of rows of one text each, few are read at a time.
+    /// The bytes of a page's texts that stand in a dictionary, in lists: few rows of one text each are read at a time.
     fn dictionary_bytes(&self, parts: &Parts<'_>) -> Option<u64> {
         let is_list = self.column.max_rep_level() > 0;
         if !is_list || self.longest().saturating_mul(parts.count) <= REPEATED_MAX {

@@ -102,7 +102,7 @@ pub(super) fn delta_lengths(mut bytes: &[u8], count_max: u64) -> Option<(Vec<u32
     Some((lengths, bytes))
 }
 
-/// What precedes the blocks of differences.
+/// The numbers that precede the blocks of differences.
 struct DeltaHead {
     miniblocks: u64,
     /// The differences of each.
