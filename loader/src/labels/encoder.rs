@@ -182,13 +182,25 @@ impl LabelEncoder {
         let ids: Option<Vec<u32>> = self.names.iter().map(|name| lookup.find(name)).collect();
         let Some(ids) = ids.filter(|ids| ids.iter().collect::<BTreeSet<_>>().len() == ids.len())
         else {
-            return self;
+            return self.numbered_as(model.len());
         };
         let mut names = model.to_vec();
         for (name, id) in self.names.into_iter().zip(ids) {
             names[id as usize] = name;
         }
         Self { names, rule: Rule::Names }
+    }
+
+    /// Takes numbers, which need not be consecutive, as the ids of a model's classes, if it has all of them.
+    fn numbered_as(self, classes: usize) -> Self {
+        let is_id = |name: &String| name.parse().is_ok_and(|id: usize| id < classes);
+        match self.rule == Rule::Names && self.names.iter().all(is_id) {
+            true => Self {
+                names: (0..classes as u32).map(default_name).collect(),
+                rule: Rule::Integers,
+            },
+            false => self,
+        }
     }
 
     fn named(names: impl IntoIterator<Item = String>) -> Self {

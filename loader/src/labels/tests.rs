@@ -352,6 +352,30 @@ fn names_of_the_model_keep_its_order() {
     check(kind(None), &integers(&[1, 3, 0, 2]), &[1, 3, 0, 2], &more);
 }
 
+/// Numbers that are classes of the model stay what they are, as with the Trainer.
+#[test]
+fn numbers_with_gaps_are_classes_of_the_model() {
+    let names = ["tool", "animal", "fruit"].map(str::to_owned).to_vec();
+    let kind = |num_labels| LabelKind::InferNamed { names: names.clone(), num_labels };
+    let numbered = ["LABEL_0", "LABEL_1", "LABEL_2"];
+    check(kind(None), &integers(&[2, 0]), &[2, 0], &numbered);
+    check(kind(Some(3)), &integers(&[2, 0]), &[2, 0], &numbered);
+    check(kind(None), &texts(&["2", "1"]), &[2, 1], &numbered);
+    // The model has no class 3, so that the numbers are names.
+    check(kind(None), &integers(&[3, 1]), &[1, 0], &["1", "3"]);
+    check(kind(None), &integers(&[2, -1]), &[1, 0], &["-1", "2"]);
+    check(
+        kind(Some(4)),
+        &integers(&[3, 1]),
+        &[3, 1],
+        &["LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3"],
+    );
+    // Numbers that are the names of classes are these.
+    let names = ["1", "2", "4"].map(str::to_owned).to_vec();
+    let stars = LabelKind::InferNamed { names, num_labels: None };
+    check(stars, &integers(&[2, 1]), &[1, 0], &["1", "2", "4"]);
+}
+
 #[track_caller]
 fn check_named(kind: LabelKind, names: &[&str], values: &[Value], ids: &[i32], expect: &[&str]) {
     let (labels, encoder) = encode_named(kind, Some(names), values).unwrap();
