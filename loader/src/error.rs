@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use traind_wording::counted;
 
-pub(crate) use no_label::{NO_CLASS, may_be_no_label, remedy_of};
+pub(crate) use no_label::remedy_of;
 pub use problems::{
     AnswerProblem, ChatProblem, ImageProblem, LabelProblem, ObjectProblem, TokenizeProblem,
 };

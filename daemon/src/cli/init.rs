@@ -98,6 +98,7 @@ impl Init {
         ];
         fields.extend(settings(head.as_ref()));
         fields.extend(named(&columns, head.as_ref()));
+        fields.extend(ignored_labels(&data, &task, head.as_ref(), &columns));
         fields.push(("train.eval_strategy", text("epoch")));
         fields.push(("resources.cores", cores));
         fields.push(("output_dir", text(&format!("out/{task}"))));
@@ -297,6 +298,31 @@ fn named(columns: &[(&'static str, String)], head: Option<&Head>) -> Vec<(&'stat
     differ.map(|(key, name)| (path(key), text(name))).collect()
 }
 
+/// Leaves out rows without a label, where a column of classes has what data sets write in its place.
+fn ignored_labels(
+    data: &str,
+    task: &str,
+    head: Option<&Head>,
+    columns: &[(&str, String)],
+) -> Option<(&'static str, String)> {
+    let key = match task {
+        "sequence-classification" => "label",
+        "token-classification" => "labels",
+        _ => return None,
+    };
+    let column = columns.iter().find(|(known, _)| *known == key).map_or(key, |(_, name)| name);
+    let labels = head?.no_labels(column);
+    if labels.is_empty() {
+        return None;
+    }
+    let list = Value::from(labels).to_string();
+    eprintln!(
+        "note: {data} has labels by which data sets mark what has no label, and data.ignored_labels: {list} of the job \
+         file leaves these out: remove those that are classes"
+    );
+    Some(("data.ignored_labels", list))
+}
+
 /// Quotes text for YAML.
 fn text(value: &str) -> String {
     Value::from(value).to_string()
@@ -396,6 +422,21 @@ mod tests {
         assert_eq!((&data["text"], &data["label"]), (&"Text".into(), &"Score".into()));
         let turns = br#"{"conversations": [{"from": "human", "value": "a"}]}"#;
         assert_eq!(written("talks.jsonl", turns)["format"], "sharegpt");
+    }
+
+    /// SNLI has rows on which its annotators do not agree.
+    #[test]
+    fn labels_that_are_none_are_left_out() {
+        let folder = folder();
+        let written = |name: &str, content: &str| {
+            fs::write(folder.path().join(name), content).unwrap();
+            init(folder.path(), Some("bert"), name, "").unwrap()["data"]["ignored_labels"].clone()
+        };
+        let snli = "premise,hypothesis,label\na,b,neutral\na,c,-\na,d,entailment\n";
+        assert_eq!(written("snli.csv", snli), serde_json::json!(["-"]));
+        let rows = "{\"tokens\": [\"a\", \"b\", \"c\"], \"ner_tags\": [0, 2, 1]}\n{\"tokens\": [\"c\"], \"ner_tags\": [-1]}\n";
+        assert_eq!(written("words.jsonl", rows), serde_json::json!(["-1"]));
+        assert_eq!(written("tweets.csv", "tweet,stars\na,3\n"), serde_json::json!([]));
     }
 
     #[test]

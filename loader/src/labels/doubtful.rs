@@ -1,23 +1,15 @@
 //! Classes that may be no classes: values by which data sets say that a row has no label.
 
-use std::collections::BTreeSet;
+use traind_choices::doubtful_labels;
 
 use super::encoder::LabelEncoder;
-use crate::error::{NO_CLASS, may_be_no_label};
 
 impl LabelEncoder {
     /// The classes, by id, whose rows may have no label: a dash or a missing value in words, or -1 beside all numbers
     /// from 0 to some other. None where a map, a model or the files name the classes.
     pub fn doubtful_classes(&self) -> impl Iterator<Item = (usize, &str)> {
         let names = if self.is_of_data() { self.id2label() } else { &[] };
-        let numbers: Option<BTreeSet<i64>> = names.iter().map(|name| name.parse().ok()).collect();
-        let has_no_class = numbers.is_some_and(|numbers| {
-            numbers.len() > 2 && numbers.iter().copied().eq(NO_CLASS..numbers.len() as i64 - 1)
-        });
-        let is_doubtful = move |name: &str| {
-            may_be_no_label(name) && (has_no_class || name != NO_CLASS.to_string())
-        };
-        names.iter().map(String::as_str).enumerate().filter(move |(_, name)| is_doubtful(name))
+        doubtful_labels(names).map(|id| (id, names[id].as_str()))
     }
 }
 

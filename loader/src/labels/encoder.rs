@@ -3,10 +3,11 @@
 use std::collections::{BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
+use traind_choices::may_be_no_label;
 
 use super::one_hot::LabelFormat;
 use super::raw::RawLabel;
-use crate::error::{Error, LabelProblem, Result, may_be_no_label, remedy_of};
+use crate::error::{Error, LabelProblem, Result, remedy_of};
 use crate::source::truth_of_text;
 
 /// The most classes: more are taken for a mistake (a wrong column, say) and not for the size of a classifier.

@@ -1,5 +1,5 @@
 //! Losses, optimizers, learning-rate schedules and other choices by name, with the settings of each; and the names of
-//! files in model folders.
+//! files in model folders and of labels that are none.
 //!
 //! Two packages that do not know each other read these lists: the job file checks names and settings against them, and
 //! the models declare a module for each entry. So an entry is one line here and one file there:
@@ -26,6 +26,7 @@ mod preferences;
 mod range;
 mod setting;
 mod switches;
+mod unlabelled;
 
 pub use adapters::PeftBias;
 pub use embeddings::{DenseActivation, PoolingMode};
@@ -43,3 +44,4 @@ pub use switches::{
     KERNELS, NEURON_ANY_CORE_COUNT, NEURON_DONATION, NEURON_PREPARE, SWITCHES, Switch,
     check_switches,
 };
+pub use unlabelled::{doubtful_labels, may_be_no_label};

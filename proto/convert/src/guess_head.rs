@@ -1,7 +1,10 @@
 //! Reads the beginning of a data file for `traind init`: its columns, and the settings without which it cannot be read.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
+use traind_choices::doubtful_labels;
 
 /// The beginning of a file.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -10,8 +13,38 @@ pub struct Head {
     pub names: Vec<String>,
     /// Fields of `data` that it needs, with their values.
     pub settings: Vec<(&'static str, String)>,
-    /// Its first row, where rows name their columns.
-    pub row: Map<String, Value>,
+    /// Its first rows.
+    rows: Vec<Map<String, Value>>,
+}
+
+impl Head {
+    /// The labels of a column by which data sets mark rows without one. Rows may have a list of labels, and an empty
+    /// label stands for a missing value.
+    pub fn no_labels(&self, column: &str) -> Vec<String> {
+        let mut labels = BTreeSet::new();
+        for row in &self.rows {
+            match row.get(column) {
+                Some(Value::Array(list)) => labels.extend(list.iter().map(label)),
+                value => labels.extend([value.map(label).unwrap_or_default()]),
+            }
+        }
+        let labels: Vec<String> = labels.into_iter().collect();
+        let has_missing = labels.len() > 1 && labels[0].is_empty();
+        let named = &labels[usize::from(has_missing)..];
+        let missing = has_missing.then(String::new);
+        // The classes -1, 0 and 1 are often those of a scale.
+        let doubtful = doubtful_labels(named).filter(|_| named != ["-1", "0", "1"]);
+        missing.into_iter().chain(doubtful.map(|place| named[place].clone())).collect()
+    }
+}
+
+/// The text of a label.
+fn label(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
 }
 
 /// Delimiters of CSV files other than a comma.
@@ -30,12 +63,15 @@ pub fn head(name: &str, bytes: &[u8]) -> Result<Option<Head>, serde_json::Error>
         let found = delimiter(line);
         head.names = fields(line, found);
         head.settings.extend((found != ',').then(|| ("delimiter", found.to_string())));
+        head.rows = table(&head.names, text, found);
     } else if name.ends_with(".tsv") {
         head.names = fields(line, '\t');
+        head.rows = table(&head.names, text, '\t');
     } else if name.ends_with(".jsonl") || name.ends_with(".ndjson") || name.ends_with(".json") {
-        head.row = first_row(text)?;
-        head.names = head.row.keys().cloned().collect();
-        head.settings.extend(layout(&head.row).map(|layout| ("format", layout.to_owned())));
+        let first = first_row(text)?;
+        head.names = first.keys().cloned().collect();
+        head.settings.extend(layout(&first).map(|layout| ("format", layout.to_owned())));
+        head.rows = rows(text);
     } else if name.ends_with(".txt") {
         head.names = vec!["text".to_owned()];
     } else {
@@ -84,6 +120,36 @@ fn fields(line: &str, delimiter: char) -> Vec<String> {
     found
 }
 
+/// The rows behind the header of CSV, without a last one that does not end.
+fn table(names: &[String], text: &str, delimiter: char) -> Vec<Map<String, Value>> {
+    let mut quoted = false;
+    let lines = text.split_inclusive(|c| {
+        quoted ^= c == '"';
+        c == '\n' && !quoted
+    });
+    let lines =
+        lines.skip(1).filter_map(|line| line.strip_suffix('\n')).filter(|line| !line.is_empty());
+    let row = |line: &str| {
+        let values = fields(line, delimiter).into_iter().map(Value::String);
+        names.iter().cloned().zip(values).collect()
+    };
+    lines.map(row).collect()
+}
+
+/// The rows of a list or of lines, up to one that cannot be read.
+fn rows(text: &str) -> Vec<Map<String, Value>> {
+    let mut rest = text.trim_start();
+    rest = rest.strip_prefix('[').unwrap_or(rest);
+    let mut found = Vec::new();
+    loop {
+        let mut stream = serde_json::Deserializer::from_str(rest).into_iter();
+        let Some(Ok(row)) = stream.next() else { return found };
+        found.push(row);
+        rest = rest[stream.byte_offset()..].trim_start();
+        rest = rest.strip_prefix(',').unwrap_or(rest);
+    }
+}
+
 /// The first row of a list or of lines.
 fn first_row(text: &str) -> Result<Map<String, Value>, serde_json::Error> {
     let rows = text.trim_start();
@@ -126,6 +192,32 @@ mod tests {
         assert_eq!(head("a.parquet", b"PAR1").unwrap(), None);
         assert!(head("a.json", b"[").unwrap_err().is_eof());
         assert!(head("a.json", b"7").unwrap_err().is_data());
+    }
+
+    #[test]
+    fn labels_that_mark_rows_without_one_are_found() {
+        let check = |name: &str, text: &str, column: &str, expect: &[&str]| {
+            let head = head(name, text.as_bytes()).unwrap().unwrap();
+            assert_eq!(head.no_labels(column), expect, "{text}");
+        };
+        let snli = "text,label\n\"a\nb, c\",neutral\na,-\nb,contradiction\n";
+        check("a.csv", snli, "label", &["-"]);
+        check("a.csv", "text;label\r\n-;1\r\nb;0\r\n", "label", &[]);
+        check("a.tsv", "text\tlabel\na\t0\nb\t\nc\t1\n", "label", &[""]);
+        // The last row may go on.
+        check("a.csv", "text,label\na,0\nb,-", "label", &[]);
+        let lines = "{\"label\": 2}\n{\"label\": -1}\n{\"label\": 0}\n{\"label\": 1}\n{\"lab";
+        check("a.jsonl", lines, "label", &["-1"]);
+        check(
+            "a.json",
+            "[{\"label\": \"a\"},\n{\"label\": null}, {\"label\": \"n/a\"}]",
+            "label",
+            &["", "n/a"],
+        );
+        check("a.jsonl", "{\"tags\": [0, -1]}\n{\"tags\": [1, 2]}\n", "tags", &["-1"]);
+        check("a.csv", "text,label\na,0\nb,-1\nc,1\n", "label", &[]);
+        // A file without labels has none to leave out.
+        check("a.jsonl", "{\"label\": null}", "label", &[]);
     }
 
     #[test]
