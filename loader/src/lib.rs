@@ -135,7 +135,7 @@ pub use sampler::{
 pub use source::{
     CastType, Columns, CsvOptions, Delimiter, Encoding, FetchContext, Files, FormatOptions,
     OnBadLines, Part, Records, Source, Value, data_format, data_formats, matching_files,
-    value_of_json,
+    names_split, split_names, value_of_json,
 };
 pub use stand_in::stand_in;
 pub use stats::{LengthPercentiles, SetStats, padding_share};

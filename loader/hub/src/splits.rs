@@ -3,15 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use traind_loader::{names_split, split_names};
+
 use super::Problem;
 use super::card::{self, Config};
 
-/// Words for a split in the names of folders and files.
-const KEYWORDS: [(&str, &[&str]); 3] = [
-    ("train", &["train", "training"]),
-    ("validation", &["validation", "valid", "dev", "val"]),
-    ("test", &["test", "testing", "eval", "evaluation"]),
-];
 /// Breaks ties between the formats of a split: the last wins.
 const PREFERENCE: [&str; 5] = ["txt", "csv", "json", "jsonl", "parquet"];
 /// The number of files that an error lists.
@@ -129,12 +125,13 @@ fn no_config(name: &str, files: &[&str]) -> Problem {
 
 /// Applies the first rule that finds files of any split.
 fn by_names<T: AsRef<str>>(files: &[T], request: &DataSetRequest) -> Result<Vec<String>, Problem> {
-    let rules: [fn(&str, &[&str]) -> bool; 3] = [is_numbered, folder_names, file_names];
+    let rules: [fn(&str, &str) -> bool; 3] = [is_numbered, folder_names, file_names];
     for rule in rules {
-        let splits = KEYWORDS.map(|(split, keywords)| {
-            let matches = files.iter().map(AsRef::as_ref).filter(|file| rule(file, keywords));
+        let splits = split_names().map(|split| {
+            let matches = files.iter().map(AsRef::as_ref).filter(|file| rule(file, split));
             (split, matches.map(str::to_owned).collect::<Vec<_>>())
         });
+        let splits: Vec<_> = splits.collect();
         if splits.iter().all(|(_, files)| files.is_empty()) {
             continue;
         }
@@ -150,27 +147,21 @@ fn by_names<T: AsRef<str>>(files: &[T], request: &DataSetRequest) -> Result<Vec<
 }
 
 /// `data/train-00000-of-00002….parquet`, as `push_to_hub` writes it.
-fn is_numbered(file: &str, keywords: &[&str]) -> bool {
+fn is_numbered(file: &str, split: &str) -> bool {
     let number =
         |text: &str| text.len() >= 5 && text.as_bytes()[..5].iter().all(u8::is_ascii_digit);
-    let rest = file.strip_prefix("data/").and_then(|name| name.strip_prefix(keywords[0]));
+    let rest = file.strip_prefix("data/").and_then(|name| name.strip_prefix(split));
     let parts = rest.and_then(|rest| rest.strip_prefix('-')?.split_once("-of-"));
     parts.is_some_and(|(part, of)| part.len() == 5 && number(part) && number(of))
 }
 
-fn folder_names(file: &str, keywords: &[&str]) -> bool {
+fn folder_names(file: &str, split: &str) -> bool {
     let folders = file.rsplit_once('/').map_or("", |(folders, _)| folders);
-    folders.split('/').any(|folder| has_word(folder, keywords))
+    folders.split('/').any(|folder| names_split(folder, split))
 }
 
-fn file_names(file: &str, keywords: &[&str]) -> bool {
-    has_word(file.rsplit('/').next().unwrap_or(file), keywords)
-}
-
-/// Words are separated by `-`, `.`, `_`, spaces and digits.
-fn has_word(name: &str, keywords: &[&str]) -> bool {
-    let is_separator = |c: char| matches!(c, '-' | '.' | '_' | ' ') || c.is_ascii_digit();
-    name.split(is_separator).any(|word| keywords.contains(&word))
+fn file_names(file: &str, split: &str) -> bool {
+    names_split(file.rsplit('/').next().unwrap_or(file), split)
 }
 
 /// Keeps the files of the most common format, as `datasets` does: the others are a licence, a list of

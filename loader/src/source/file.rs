@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::data_path::DataPath;
 use super::formats::class_folder::is_hidden;
 use super::formats::{self, DataFile, Sharing};
+use super::split_names::{names_split, split_names};
 use super::{Columns, Files};
 use crate::error::{Error, Result};
 use crate::guard::guard;
@@ -59,10 +60,6 @@ fn remedy(folder: &Path) -> String {
     }
 }
 
-/// Names of folders that have a split each.
-const SPLITS: [&str; 8] =
-    ["train", "training", "validation", "valid", "val", "dev", "test", "eval"];
-
 /// Says which folders to name in place of one that has a folder for each split, and no class of another name.
 fn of_splits(folder: &Path) -> Option<String> {
     let entries = std::fs::read_dir(folder).ok()?.flatten();
@@ -70,17 +67,18 @@ fn of_splits(folder: &Path) -> Option<String> {
         entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
     folders.retain(|path| !is_hidden(path));
     folders.sort();
-    let is_split =
-        |path: &PathBuf| path.file_name().is_some_and(|name| SPLITS.iter().any(|it| name == *it));
+    let split_of = |path: &PathBuf| {
+        let name = path.file_name()?.to_str()?;
+        split_names().find(|split| names_split(name, split))
+    };
     let has_no_file = |path: &PathBuf| first_data_file(path, DEPTH_MAX).is_none_or(is_text);
-    if folders.len() < 2 || !folders.iter().all(|path| is_split(path) && has_no_file(path)) {
+    if folders.len() < 2 || !folders.iter().all(has_no_file) {
         return None;
     }
-    let named = folders.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
-    Some(format!(
-        "which has one for each split: name {} by data.train, data.validation and data.test",
-        named.join(", ")
-    ))
+    let named =
+        folders.iter().map(|path| Some(format!("{} by data.{}", path.display(), split_of(path)?)));
+    let named = named.collect::<Option<Vec<_>>>()?;
+    Some(format!("which has one for each split: name {}", named.join(", ")))
 }
 
 fn is_text(path: PathBuf) -> bool {

@@ -13,6 +13,7 @@ mod records;
 mod row;
 #[cfg(feature = "s3")]
 mod s3;
+mod split_names;
 #[cfg(test)]
 mod tests;
 
@@ -34,6 +35,7 @@ pub use formats::value_of_json;
 pub use formats::{CsvOptions, Delimiter, Encoding, FormatOptions, OnBadLines};
 pub use paths::matching_files;
 use records::Sink;
+pub use split_names::{names_split, split_names};
 
 /// The source of one split's rows.
 #[derive(Clone, Debug)]

@@ -300,9 +300,18 @@ fn folders_of_splits_are_no_classes() {
         Source::open(&files).map(|_| ()).map_err(|error| folder.shown(&error))
     };
     let error = open("pets").unwrap_err();
-    let expect = "pets: is a folder, which has one for each split: name pets/train, pets/val by data.train, \
-        data.validation and data.test";
-    assert_eq!(error, expect);
+    let named = "name pets/train by data.train, pets/val by data.validation";
+    assert_eq!(error, format!("pets: is a folder, which has one for each split: {named}"));
+    for (first, second) in [("evaluation", "training"), ("pets-testing.1", "train_data")] {
+        let pets = format!("of-{first}");
+        for split in [first, second] {
+            std::fs::create_dir_all(folder.path(&pets).join(split)).unwrap();
+            folder.write(&format!("{pets}/{split}/a.txt"), "a");
+        }
+        let named = format!("name {pets}/{first} by data.test, {pets}/{second} by data.train");
+        let error = open(&pets).unwrap_err();
+        assert!(error.ends_with(&named), "{error}");
+    }
     std::fs::create_dir_all(folder.path("pets/other")).unwrap();
     folder.write("pets/other/c.txt", "c");
     assert!(!open("pets").is_err_and(|error| error.contains("split")));

@@ -3,27 +3,13 @@
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 
 use super::node::{Node, Parsed};
+use crate::source::split_names::is_split;
 
 /// Values of the outermost object that are looked at.
 const LOOKED_AT: usize = 50;
 
-/// Keys under which a file has a list of rows beside others, which would be a column of one row.
-const SPLITS: [&str; 14] = [
-    "train",
-    "training",
-    "validation",
-    "valid",
-    "val",
-    "dev",
-    "test",
-    "eval",
-    "rows",
-    "examples",
-    "records",
-    "samples",
-    "items",
-    "instances",
-];
+/// Keys besides those of splits under which a file has a list of rows, which would be a column of one row.
+const ROWS: [&str; 6] = ["rows", "examples", "records", "samples", "items", "instances"];
 
 /// The values of the outermost object, by their keys.
 #[derive(Default)]
@@ -69,11 +55,12 @@ impl Shapes {
                     .to_owned(),
             );
         }
-        let is_split = |(key, shape): &&(String, Shape)| {
-            *shape == Shape::Rows && SPLITS.contains(&key.to_lowercase().as_str())
+        let has_rows = |(key, shape): &&(String, Shape)| {
+            let key = key.to_lowercase();
+            *shape == Shape::Rows && (is_split(&key) || ROWS.contains(&key.as_str()))
         };
         let splits: Vec<_> =
-            self.found.iter().filter(is_split).map(|(key, _)| format!("{key:?}")).collect();
+            self.found.iter().filter(has_rows).map(|(key, _)| format!("{key:?}")).collect();
         (!splits.is_empty()).then(|| {
             format!(
                 "it is one object with lists of rows under {}; write each list to a file of its own",
