@@ -67,6 +67,37 @@ async fn models_learn_to_write_targets() {
     }
 }
 
+/// BART has 16 positions, fewer than targets may have by default.
+#[tokio::test]
+async fn targets_are_cut_to_the_positions_of_the_model_with_a_warning() {
+    let host = Host::started(1).await;
+    let long = |count: usize| {
+        let texts = data::rows(3, count, 24).into_iter();
+        rows::jsonl(texts.map(|(text, _)| json!({"source": "the cat", "target": text})))
+    };
+    let mut losses = Vec::new();
+    for (length, warnings) in [("16", 0), ("null", 1)] {
+        let job = TaskJob {
+            fixture: "bart-seq2seq-lm",
+            data: "{train: train.jsonl, max_source_length: 12}",
+            files: vec![("train.jsonl", long(8))],
+            ..job()
+        };
+        let draft = job
+            .draft(&host, &format!("target-{length}"))
+            .set("data.max_target_length", length)
+            .set("train.max_steps", 2);
+        let history = host.complete(&draft).await;
+        let found = history.warnings("MAX_LENGTH_CUT");
+        assert_eq!(found.len(), warnings, "{found:?}");
+        let expect = "the default of data.max_target_length is 128, and the model has 16 positions: targets are \
+                      cut to 16";
+        assert!(found.iter().all(|warning| *warning == expect), "{found:?}");
+        losses.push(history.steps().iter().map(|step| step.loss).collect::<Vec<_>>());
+    }
+    assert_eq!(losses[0], losses[1]);
+}
+
 /// Returns whether a word occurs twice.
 fn repeats(text: &str) -> bool {
     let mut words: Vec<&str> = text.split(' ').collect();
