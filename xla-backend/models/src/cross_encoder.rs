@@ -98,9 +98,52 @@ impl ScoreActivation {
     }
 }
 
+/// Returns true if the model of the folder with `config` scores pairs of texts. The files of sentence-transformers say
+/// what a model is; without any, a classifier of one label does.
+pub fn scores_pairs(config: &ModelConfig) -> Result<bool> {
+    let folder = config.path().parent().unwrap_or(Path::new("."));
+    let settings = read(&folder.join(SETTINGS))?.unwrap_or_default();
+    if let Some(model_type) = settings["model_type"].as_str() {
+        return Ok(model_type == "CrossEncoder");
+    }
+    let is_classifier =
+        config.architecture().is_some_and(|name| name.ends_with("ForSequenceClassification"));
+    let has_modules = folder.join(MODULES).exists();
+    let is_named = [OF_CONFIG, OF_OLD_CONFIG].iter().any(|key| config.keys().contains_key(*key));
+    Ok(is_classifier && !has_modules && (is_named || config.num_labels()? == 1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rerankers_are_told_from_other_models() {
+        let check = |config: Value, files: &[(&str, Value)], expect| {
+            let folder = tempfile::tempdir().unwrap();
+            for (name, content) in files {
+                std::fs::write(folder.path().join(name), content.to_string()).unwrap();
+            }
+            let keys = config.as_object().unwrap().clone();
+            let config = ModelConfig::new(folder.path().join("config.json"), keys);
+            assert_eq!(scores_pairs(&config).unwrap(), expect, "{:?}", config.keys());
+        };
+        let classifier = |more: Value| {
+            let mut config = json!({"architectures": ["BertForSequenceClassification"]});
+            config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            config
+        };
+        let one = || classifier(json!({"id2label": {"0": "LABEL_0"}}));
+        check(one(), &[], true);
+        check(classifier(json!({})), &[], false);
+        check(classifier(json!({(OF_CONFIG): {"version": "5"}})), &[], true);
+        check(classifier(json!({(OF_OLD_CONFIG): "Identity"})), &[], true);
+        check(json!({"architectures": ["BertModel"], (OF_CONFIG): {}}), &[], false);
+        check(one(), &[(MODULES, json!([]))], false);
+        let of_type = |name: &str| [(SETTINGS, json!({"model_type": name})), (MODULES, json!([]))];
+        check(classifier(json!({})), &of_type("CrossEncoder"), true);
+        check(one(), &of_type("SentenceTransformer"), false);
+    }
 
     fn check(config: Value, settings: Option<Value>, num_labels: usize, expect: ScoreActivation) {
         let folder = tempfile::tempdir().unwrap();

@@ -20,7 +20,9 @@ use traind_job_file::{JobFile, Model as ModelSection, ModelSource, TaskName};
 use traind_loader::{
     HuggingFaceTokenizer, LabelEncoder, ModelInputs, TextTokenizer, TokenizerOptions,
 };
-use traind_models::{Error as ModelError, Model, ModelConfig, Task, registry, weights};
+use traind_models::{
+    Error as ModelError, Model, ModelConfig, Task, cross_encoder, registry, weights,
+};
 use traind_xla::runtime::HostArray;
 
 use crate::error::{RunError, RunResult};
@@ -55,6 +57,20 @@ impl ModelFolder {
         let config = vocabulary.settle(section, with_labels(config, section))?;
         let config = generator::settle(section, config, downloads)?;
         Ok(ModelFolder { path: vocabulary.folder, config })
+    }
+
+    /// Warns where a job that trains nothing embeds texts by a model that scores pairs of them.
+    pub(crate) fn warn_of_scores(&self, job: &JobFile, journal: &Journal) -> RunResult<()> {
+        let embeds = job.model.task == TaskName::Embedding && !job.train.do_train;
+        if embeds && cross_encoder::scores_pairs(&self.config)? {
+            let message = format!(
+                "{} scores pairs of texts, and its vectors are those of its layers without the head, which were not \
+                 trained to be compared: a job with task: reranker and train.do_predict writes its scores",
+                shown(&job.model.name_or_path)
+            );
+            journal.warn("SCORES_UNREAD", message)?;
+        }
+        Ok(())
     }
 
     /// The length of the longest row that the model can read. Refuses configs that have no model for

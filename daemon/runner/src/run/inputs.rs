@@ -87,6 +87,7 @@ impl Inputs {
         let folder = ModelFolder::open(job, &downloads)?;
         let positions = folder.max_positions(&job.model)?;
         lengths::check(job, positions)?;
+        folder.warn_of_scores(job, journal)?;
         let task = tasks::of_job(job, &folder.config)?;
         let (processor, max_length) =
             reader(job, &folder, task.as_ref(), positions, first, journal)?;

@@ -33,6 +33,31 @@ fn draft(host: &Host, name: &str, run: &str, fixture: &Value) -> Draft {
         .set("train.save_strategy", "no")
 }
 
+/// A reranker has layers whose states can be pooled, and no vectors that anything compares.
+#[tokio::test]
+async fn vectors_of_a_reranker_have_a_warning() {
+    let fixture = fixture("rerankers/runs.json");
+    let host = Host::started(1).await;
+    let trained = draft(&host, "scores", "pairs", &fixture).set("train.max_steps", 1);
+    host.complete(&trained).await;
+    let folder = host.path("scores");
+    fs::write(folder.join("texts.jsonl"), "{\"text\": \"one\"}\n").unwrap();
+    let embedded = |model: &str| {
+        let found = host.cli(
+            &folder,
+            &["embed", model, "texts.jsonl", "--cores", "1", "-o", &format!("of-{model}")],
+        );
+        assert_eq!(found.code, Some(0), "{}", found.stderr);
+        found.stderr
+    };
+    let said = embedded("out");
+    let expect = "scores pairs of texts, and its vectors are those of its layers without the head";
+    assert!(said.contains(expect) && said.contains("task: reranker"), "{said}");
+    // A classifier is another model.
+    model::write_fixture(&folder.join("classifier"), "bert-sequence-classification");
+    assert!(!embedded("classifier").contains(expect));
+}
+
 /// On one core, and on two, which share the rows of each batch or the layers. The output is a folder that
 /// `CrossEncoder` loads.
 #[tokio::test]
