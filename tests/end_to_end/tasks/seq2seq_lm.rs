@@ -90,7 +90,7 @@ async fn targets_are_cut_to_the_positions_of_the_model_with_a_warning() {
         let history = host.complete(&draft).await;
         let found = history.warnings("MAX_LENGTH_CUT");
         assert_eq!(found.len(), warnings, "{found:?}");
-        let expect = "the default of data.max_target_length is 128, and the model has 16 positions: targets are \
+        let expect = "the default of data.max_target_length is 128, and the model has 16 positions: texts are \
                       cut to 16";
         assert!(found.iter().all(|warning| *warning == expect), "{found:?}");
         losses.push(history.steps().iter().map(|step| step.loss).collect::<Vec<_>>());

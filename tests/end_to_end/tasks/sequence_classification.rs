@@ -45,7 +45,7 @@ async fn rows_are_cut_to_the_positions_of_the_model_with_a_warning() {
         assert_eq!(found.len(), warnings, "{found:?}");
         for warning in found {
             assert!(
-                warning.contains("512") && warning.ends_with("rows are cut to 32"),
+                warning.contains("512") && warning.ends_with("texts are cut to 32"),
                 "{warning}"
             );
         }

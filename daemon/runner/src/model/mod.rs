@@ -98,7 +98,7 @@ impl ModelFolder {
         if let Some(length) = own.filter(|length| *length > positions) {
             let message = format!(
                 "the tokenizer's model_max_length is {length}, and the model has {positions} \
-                 positions: rows are cut to {limit}"
+                 positions: texts are cut to {limit}"
             );
             journal.warn("MAX_LENGTH_CUT", message)?;
         }
@@ -106,7 +106,7 @@ impl ModelFolder {
         if job.model.task == TaskName::Seq2SeqLm && targets > positions {
             let message = format!(
                 "the default of data.max_target_length is {targets}, and the model has {positions} \
-                 positions: targets are cut to {positions}"
+                 positions: texts are cut to {positions}"
             );
             journal.warn("MAX_LENGTH_CUT", message)?;
         }

@@ -216,7 +216,7 @@ mod tests {
             &["RUN_DIRECTORY_FAILED", "run folder"],
         );
         check(Evidence { exit: exit(9), ..Default::default() }, Outcome::Failed, &["memory"]);
-        check(Evidence::default(), Outcome::Failed, &["no daemon was running"]);
+        check(Evidence::default(), Outcome::Failed, &["an earlier daemon had started it"]);
         let rebooted = Evidence { rebooted: true, ..Default::default() };
         check(rebooted, Outcome::Failed, &["the machine went down"]);
     }

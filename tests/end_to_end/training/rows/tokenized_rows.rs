@@ -154,7 +154,7 @@ async fn sources_and_targets_may_be_long() {
     let host = Host::started(1).await;
     let job = other_jobs().into_iter().find(|job| job.task == "seq2seq-lm").unwrap();
     let row = json!({"input_ids": vec![7; 1030], "labels": vec![8; 131]});
-    let rows = rows::jsonl(std::iter::repeat_n(row, 4));
+    let rows = rows::jsonl(std::iter::once(row));
     let mut found = Vec::new();
     for (name, source, target) in [("given", "1030", "131"), ("default", "null", "null")] {
         let draft = of_tokens(&host, &job, name)

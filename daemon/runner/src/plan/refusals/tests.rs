@@ -436,7 +436,7 @@ fn strides_and_lengths_beyond_the_windows_of_contexts_are_found() {
         json!({"input_ids": ids, "start_positions": 0, "end_positions": 1}).to_string()
     };
     check(&[("train.jsonl", &tokens(16))], answers(json!({})), None);
-    let words = "has 17 tokens, and rows may have 16 (data.max_length)";
+    let words = "has 17 tokens, and rows may have 16 (the positions of the model)";
     check(&[("train.jsonl", &tokens(17))], answers(json!({})), Some(("data.train", words)));
 }
 
