@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use traind_hub::ModelRequest;
 use traind_job_file::{JobFile, Model as ModelSection, ModelSource, TaskName};
 use traind_loader::{
-    HuggingFaceTokenizer, LabelEncoder, ModelInputs, TextTokenizer, TokenizerOptions,
+    ChatTemplate, HuggingFaceTokenizer, LabelEncoder, ModelInputs, TextTokenizer, TokenizerOptions,
 };
 use traind_models::{
     Error as ModelError, Model, ModelConfig, Task, cross_encoder, registry, weights,
@@ -69,6 +69,23 @@ impl ModelFolder {
                 shown(&job.model.name_or_path)
             );
             journal.warn("SCORES_UNREAD", message)?;
+        }
+        Ok(())
+    }
+
+    /// Warns of a chat template by which sentence-transformers would write the texts that the job trains on. A folder
+    /// that it has saved says itself what its model reads.
+    pub(crate) fn warn_of_template(&self, job: &JobFile, journal: &Journal) -> RunResult<()> {
+        let compares = matches!(job.model.task, TaskName::Embedding | TaskName::Reranker);
+        let is_plain = !self.path.join("modules.json").exists();
+        let reads_texts = compares && job.train.do_train && is_plain;
+        if reads_texts && matches!(ChatTemplate::open(&self.path, None), Ok(Some(_))) {
+            let message = format!(
+                "{} has a chat template, which sentence-transformers 6 applies to texts: they are read as they are, and \
+                 the saved model says so; write the template's words into the rows if they are needed",
+                shown(&job.model.name_or_path)
+            );
+            journal.warn("CHAT_TEMPLATE_UNUSED", message)?;
         }
         Ok(())
     }

@@ -88,6 +88,7 @@ impl Inputs {
         let positions = folder.max_positions(&job.model)?;
         lengths::check(job, positions)?;
         folder.warn_of_scores(job, journal)?;
+        folder.warn_of_template(job, journal)?;
         let task = tasks::of_job(job, &folder.config)?;
         let (processor, max_length) =
             reader(job, &folder, task.as_ref(), positions, first, journal)?;

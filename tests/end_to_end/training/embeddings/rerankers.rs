@@ -58,6 +58,22 @@ async fn vectors_of_a_reranker_have_a_warning() {
     assert!(!embedded("classifier").contains(expect));
 }
 
+/// sentence-transformers renders texts by a template, which changes what is trained on.
+#[tokio::test]
+async fn a_chat_template_has_a_warning() {
+    let fixture = fixture("rerankers/runs.json");
+    let host = Host::started(1).await;
+    for (name, expect) in [("plain", 0), ("template", 1)] {
+        let draft = draft(&host, name, "pairs", &fixture).set("train.max_steps", 1);
+        if expect > 0 {
+            let template = "{% for message in messages %}{{ message.content }}{% endfor %}";
+            fs::write(host.path(name).join("model/chat_template.jinja"), template).unwrap();
+        }
+        let history = host.complete(&draft).await;
+        assert_eq!(history.warnings("CHAT_TEMPLATE_UNUSED").len(), expect, "{name}");
+    }
+}
+
 /// On one core, and on two, which share the rows of each batch or the layers. The output is a folder that
 /// `CrossEncoder` loads.
 #[tokio::test]
