@@ -103,7 +103,7 @@ impl Body for Decoder {
             (batch.get("attention_mask")?, batch.optional("position_ids"));
         let DecoderConfig { rotaries, windows, is_causal, .. } = &self.config;
         let tables = ByKind::new(&rotaries[layers.clone()], |rotary| {
-            let table = |rotary: &Rotary| rotary.table(cx, present.dims()[1], position_ids);
+            let table = |rotary: &Rotary| rotary.table(cx, present, position_ids);
             rotary.as_ref().map(table).transpose()
         })?;
         let x = without_padding(cx, batch, &states.last, |cx, packed, x| {

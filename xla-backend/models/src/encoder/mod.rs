@@ -195,7 +195,7 @@ impl Body for Encoder {
         batch: &Batch,
     ) -> Result<HiddenStates> {
         let present = batch.get("attention_mask")?;
-        let table = |rotary: &Rotary| rotary.table(cx, present.dims()[1], None);
+        let table = |rotary: &Rotary| rotary.table(cx, present, None);
         let angles = self.config.rotary.as_ref().map(table).transpose()?;
         let distances = self.distances.as_ref().map(|table| table.forward(cx)).transpose()?;
         let positions = PositionTables { angles: angles.as_ref(), distances: distances.as_ref() };

@@ -26,7 +26,8 @@ pub(crate) struct PackedTokens {
 }
 
 /// The result of `layers` over the states `x` [B S, H] of a batch's tokens. These are packed for them, [B Q, H], where
-/// the batch leaves its padding out. Then the result is padded with zeros, unless it has the tokens alone that are read.
+/// the batch leaves its padding out. Then the result is padded with zeros, unless it has the tokens alone that are
+/// read.
 pub(crate) fn without_padding(
     cx: &Forward<'_>,
     batch: &Batch,

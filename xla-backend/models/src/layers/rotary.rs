@@ -39,15 +39,16 @@ pub(crate) struct RotaryTable {
 
 impl Rotary {
     /// The table for `position_ids` s32[B, S], without them for the positions 0..S, or in a pass of
-    /// one token a row for those of the tokens.
+    /// one token a row for those of the tokens. `present` s32[B, S] is 1 for tokens, and 0 for padding.
     pub(crate) fn table(
         &self,
         cx: &Forward<'_>,
-        positions: usize,
+        present: &Tensor,
         position_ids: Option<&Tensor>,
     ) -> Result<RotaryTable> {
         let (trace, half) = (cx.trace, self.inverse_frequencies.len());
-        let frequencies = self.frequencies(cx, positions, position_ids)?;
+        let positions = present.dims()[1];
+        let frequencies = self.frequencies(cx, present, position_ids)?;
         let position = match (cx.cached_positions(), position_ids) {
             (Some(positions), _) => positions.convert(DType::F32)?.unsqueeze(1)?,
             (None, Some(ids)) => {
@@ -60,26 +61,31 @@ impl Rotary {
         Ok(RotaryTable { cos: scaled(angles.cos()?)?, sin: scaled(angles.sin()?)? })
     }
 
-    /// The angles of a pass, f32[1, R / 2]. Rows are long by the positions that they are padded to, packed ones by
-    /// their longest text, and those of a cache by its slots, so that all of its keys are turned alike.
+    /// The angles of a pass, f32[1, R / 2]. Rows are long by the longest of a core, whatever it is padded to, those of
+    /// several texts by their longest text, and those of a cache by its slots, so that all of its keys are turned
+    /// alike.
     fn frequencies(
         &self,
         cx: &Forward<'_>,
-        positions: usize,
+        present: &Tensor,
         position_ids: Option<&Tensor>,
     ) -> Result<Tensor> {
         let dims = [1, self.inverse_frequencies.len()];
         let constant = |values: &[f64]| cx.trace.constant(DType::F32, &dims, values);
         let plain = constant(&self.inverse_frequencies)?;
         let slots = cx.cache.map(KeyValueCache::slots);
-        let is_long = |long: &&LongRotary| slots.unwrap_or(positions) > long.positions;
+        let is_long = |long: &&LongRotary| slots.unwrap_or(present.dims()[1]) > long.positions;
         let Some(long) = self.long.as_ref().filter(is_long) else { return Ok(plain) };
         let long_frequencies = constant(&long.inverse_frequencies)?;
-        let Some(ids) = position_ids.filter(|_| slots.is_none()) else {
+        if slots.is_some() {
             return Ok(long_frequencies);
+        }
+        let longest = match position_ids {
+            Some(ids) => ids.max(&[0, 1])?.add_scalar(1.0)?,
+            // Neuron adds up no integers.
+            None => present.convert(DType::F32)?.sum(&[1])?.max(&[0])?,
         };
-        let last = ids.max(&[0, 1])?;
-        let is_long = last.gt_scalar(long.positions as f64 - 1.0)?.broadcast_to(&dims)?;
+        let is_long = longest.gt_scalar(long.positions as f64)?.broadcast_to(&dims)?;
         Ok(is_long.select(&long_frequencies, &plain)?)
     }
 }

@@ -82,9 +82,8 @@ impl Body for ModernBert {
     ) -> Result<HiddenStates> {
         let present = batch.get("attention_mask")?;
         let ModernBertConfig { windows, rotaries, .. } = &self.config;
-        let tables = ByKind::new(&rotaries[layers.clone()], |rotary| {
-            rotary.table(cx, present.dims()[1], None)
-        })?;
+        let tables =
+            ByKind::new(&rotaries[layers.clone()], |rotary| rotary.table(cx, present, None))?;
         let x = without_padding(cx, batch, &states.last, |cx, packed, x| {
             let masks = ByKind::new(&windows[layers.clone()], |window| {
                 Ok(window.mask(cx, present)?.of_packed(packed))

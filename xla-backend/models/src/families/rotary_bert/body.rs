@@ -79,7 +79,7 @@ impl Body for RotaryBert {
         batch: &Batch,
     ) -> Result<HiddenStates> {
         let present = batch.get("attention_mask")?;
-        let table = self.config.rotary.table(cx, present.dims()[1], None)?;
+        let table = self.config.rotary.table(cx, present, None)?;
         let x = without_padding(cx, batch, &states.last, |cx, packed, x| {
             let mask = Window::All.mask(cx, present)?.of_packed(packed);
             cx.layers("layer", layers, x, |cx, index, x| {

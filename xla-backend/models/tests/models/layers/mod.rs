@@ -4,6 +4,7 @@ mod activations;
 mod dropout;
 mod embedding;
 mod embedding_noise;
+mod long_rows;
 mod packed_tokens;
 mod read_tokens;
 mod training_pass;
