@@ -2,6 +2,7 @@
 //! pass, whole or in stages, from a batch to logits and a loss.
 
 mod batch;
+mod behind_attention;
 mod body;
 mod forward;
 mod head;

@@ -6,7 +6,7 @@
 use traind_xla::ops::Random;
 use traind_xla::{DType, Shape, Tensor, Trace};
 
-use super::{Batch, Forward, MASKED_SLOTS, MASKED_TOKENS, PACKED_TOKENS, PADDED_TOKENS};
+use super::{Batch, MASKED_SLOTS, MASKED_TOKENS, PACKED_TOKENS, PADDED_TOKENS};
 use crate::error::Result;
 
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct ReadTokens {
     /// The number of each token among those that are read, s32[T]; R where it is not read.
     pub numbers: Tensor,
     /// Draws the bits that they have among all tokens; none where dropout is off.
-    random: Option<Random>,
+    pub random: Option<Random>,
     /// Whether they are the tokens of packed rows, in their order: all but padding.
     pub are_packed: bool,
 }
@@ -102,32 +102,4 @@ pub(crate) fn numbers_at(places: &Tensor, table: &Tensor, none: f64) -> Result<T
     let numbers = table.take(places)?;
     let none = numbers.trace().full(none, numbers.shape().clone())?;
     Ok(places.lt_scalar(table.dims()[0] as f64)?.select(&numbers, &none)?)
-}
-
-impl Forward<'_> {
-    /// The tokens of `x` [T, H] that are read behind the attention of this layer: [R, H].
-    pub(crate) fn read_tokens(&self, x: &Tensor) -> Result<Tensor> {
-        self.parameters.read_tokens().map_or_else(|| Ok(x.clone()), |read| read.of_all(x))
-    }
-
-    /// The result of `layer`, which reads tokens one by one, for those of `x` [T, H] that are read behind the attention
-    /// of this layer; zeros for others.
-    pub(crate) fn for_read_tokens(
-        &self,
-        x: &Tensor,
-        layer: impl FnOnce(&Forward<'_>, &Tensor) -> Result<Tensor>,
-    ) -> Result<Tensor> {
-        match self.parameters.read_tokens() {
-            Some(read) => read.to_all(&layer(&self.behind_attention(), &read.of_all(x)?)?),
-            None => layer(self, x),
-        }
-    }
-
-    /// The context of what is behind the attention of this layer.
-    pub(crate) fn behind_attention(&self) -> Forward<'_> {
-        match self.parameters.read_tokens() {
-            Some(read) => Forward { random: read.random.as_ref(), ..*self },
-            None => *self,
-        }
-    }
 }
