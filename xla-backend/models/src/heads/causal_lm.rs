@@ -1,7 +1,7 @@
 //! Causal language modeling: one linear layer without bias, usually the word
 //! embeddings themselves.
 
-use traind_xla::{DType, Tensor, Trace};
+use traind_xla::{DType, Tensor};
 
 use super::of_vocabulary;
 use crate::error::Result;
@@ -60,12 +60,7 @@ impl Head for CausalLmHead {
         true
     }
 
-    fn read_tokens(
-        &self,
-        _trace: &Trace,
-        batch: &Batch,
-        _dims: [usize; 2],
-    ) -> Result<Option<ReadTokens>> {
+    fn read_tokens(&self, batch: &Batch, _dims: [usize; 2]) -> Result<Option<ReadTokens>> {
         ReadTokens::packed(batch)
     }
 

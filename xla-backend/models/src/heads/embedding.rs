@@ -4,14 +4,16 @@
 
 use std::path::Path;
 
-use traind_xla::{DType, Tensor, Trace};
+use traind_xla::{DType, Tensor};
 
 use super::by_row;
 use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{Activation, Linear};
-use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind, ReadTokens};
+use crate::model::{
+    Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind, ReadTokens, places_in_rows,
+};
 use crate::parameters::ParameterPath;
 use crate::sentence::{Dense, DenseActivation, PoolingMode, SentenceModules};
 use crate::tasks::embedding;
@@ -141,12 +143,7 @@ impl Head for EmbeddingHead {
         OutputKind::PerRow { classes: self.modules.width(self.hidden_size) }
     }
 
-    fn read_tokens(
-        &self,
-        _trace: &Trace,
-        batch: &Batch,
-        dims: [usize; 2],
-    ) -> Result<Option<ReadTokens>> {
+    fn read_tokens(&self, batch: &Batch, dims: [usize; 2]) -> Result<Option<ReadTokens>> {
         let Some(token) = self.one_token() else { return Ok(None) };
         let positions = token.position(batch.get("attention_mask")?)?;
         ReadTokens::at(&positions, dims).map(Some)
@@ -236,9 +233,7 @@ impl Pooled<'_> {
 
     /// The states at one position of each row, s32[B].
     fn at(&self, positions: &Tensor) -> Result<Tensor> {
-        let &[rows, width] = self.attended.dims() else { return Ok(self.states.clone()) };
-        let first = self.states.trace().iota(DType::S32, &[rows], 0)?.mul_scalar(width as f64)?;
-        Ok(self.states.take(&first.add(positions)?)?)
+        Ok(self.states.take(&places_in_rows(positions, self.attended.dims()[1])?)?)
     }
 
     /// 1 for each token, f32[B, S].

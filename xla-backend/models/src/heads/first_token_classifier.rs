@@ -1,6 +1,6 @@
 //! Classification by one linear layer on the first token.
 
-use traind_xla::{DType, Tensor, Trace};
+use traind_xla::{DType, Tensor};
 
 use crate::error::Result;
 use crate::flops;
@@ -24,13 +24,8 @@ impl Head for FirstTokenClassifier {
         OutputKind::PerRow { classes: self.task.num_labels }
     }
 
-    fn read_tokens(
-        &self,
-        trace: &Trace,
-        _batch: &Batch,
-        dims: [usize; 2],
-    ) -> Result<Option<ReadTokens>> {
-        ReadTokens::first(trace, dims).map(Some)
+    fn read_tokens(&self, batch: &Batch, dims: [usize; 2]) -> Result<Option<ReadTokens>> {
+        ReadTokens::first(batch, dims).map(Some)
     }
 
     fn read_positions(&self, _lengths: Lengths) -> Option<usize> {

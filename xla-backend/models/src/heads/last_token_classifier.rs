@@ -1,7 +1,7 @@
 //! Sequence classification of a causal model: one linear layer on the last
 //! token that is not padding, the only one that has seen the whole row.
 
-use traind_xla::{DType, Tensor, Trace};
+use traind_xla::{DType, Tensor};
 
 use crate::error::Result;
 use crate::flops;
@@ -46,12 +46,7 @@ impl Head for LastTokenClassifier {
         OutputKind::PerRow { classes: self.task.num_labels }
     }
 
-    fn read_tokens(
-        &self,
-        _trace: &Trace,
-        batch: &Batch,
-        dims: [usize; 2],
-    ) -> Result<Option<ReadTokens>> {
+    fn read_tokens(&self, batch: &Batch, dims: [usize; 2]) -> Result<Option<ReadTokens>> {
         ReadTokens::at(&self.last_tokens(batch)?, dims).map(Some)
     }
 

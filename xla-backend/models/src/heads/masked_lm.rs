@@ -2,7 +2,7 @@
 //! decoders: a dense layer, an activation and a norm, then the product with the
 //! word embeddings, to which the decoder is usually tied. The decoder may also stand alone.
 
-use traind_xla::{Tensor, Trace};
+use traind_xla::Tensor;
 
 use super::{Transform, vocabulary_logits};
 use crate::config::ModelConfig;
@@ -149,12 +149,7 @@ impl Head for MaskedLmHead {
         true
     }
 
-    fn read_tokens(
-        &self,
-        _trace: &Trace,
-        batch: &Batch,
-        _dims: [usize; 2],
-    ) -> Result<Option<ReadTokens>> {
+    fn read_tokens(&self, batch: &Batch, _dims: [usize; 2]) -> Result<Option<ReadTokens>> {
         match self.predicts {
             Predicts::Itself => ReadTokens::masked(batch),
             Predicts::Next => ReadTokens::packed(batch),

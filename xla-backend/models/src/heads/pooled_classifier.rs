@@ -1,7 +1,7 @@
 //! Sequence classification from the first token or the mean of all: a dense layer with its activation,
 //! and a linear layer, with dropout before each. The mean may also be that of the tokens' logits.
 
-use traind_xla::{DType, Tensor, Trace};
+use traind_xla::{DType, Tensor};
 
 use super::{Transform, by_row};
 use crate::error::Result;
@@ -39,14 +39,9 @@ impl Head for PooledClassifier {
         OutputKind::PerRow { classes: self.task.num_labels }
     }
 
-    fn read_tokens(
-        &self,
-        trace: &Trace,
-        _batch: &Batch,
-        dims: [usize; 2],
-    ) -> Result<Option<ReadTokens>> {
+    fn read_tokens(&self, batch: &Batch, dims: [usize; 2]) -> Result<Option<ReadTokens>> {
         match self.pooling {
-            Pooling::First => ReadTokens::first(trace, dims).map(Some),
+            Pooling::First => ReadTokens::first(batch, dims).map(Some),
             Pooling::Mean | Pooling::MeanOfLogits => Ok(None),
         }
     }

@@ -1,6 +1,6 @@
 //! The part of a model that answers a task.
 
-use traind_xla::{Tensor, Trace};
+use traind_xla::Tensor;
 
 use super::{Batch, Forward, InputSpec, Lengths, Output, OutputKind, ReadTokens};
 use crate::error::Result;
@@ -25,12 +25,7 @@ pub(crate) trait Head: std::fmt::Debug + Send + Sync {
     }
 
     /// The tokens of the rows `dims` [B, S] whose states it reads; none where it reads those of all.
-    fn read_tokens(
-        &self,
-        _trace: &Trace,
-        _batch: &Batch,
-        _dims: [usize; 2],
-    ) -> Result<Option<ReadTokens>> {
+    fn read_tokens(&self, _batch: &Batch, _dims: [usize; 2]) -> Result<Option<ReadTokens>> {
         Ok(None)
     }
 

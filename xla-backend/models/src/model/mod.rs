@@ -10,7 +10,7 @@ mod read_tokens;
 
 use std::ops::Range;
 
-use traind_xla::{DType, Tensor};
+use traind_xla::Tensor;
 
 pub use batch::{
     Batch, IGNORED_LABEL, InputDim, InputRole, InputSpec, InputValues, MASKED_SLOTS, MASKED_TOKENS,
@@ -19,7 +19,7 @@ pub use batch::{
 pub(crate) use body::Body;
 pub use forward::{Forward, ParameterTensors};
 pub(crate) use head::{Head, LanguageModelHead};
-pub(crate) use read_tokens::{ReadTokens, numbers_at};
+pub(crate) use read_tokens::{ReadTokens, numbers_at, places_in_rows};
 
 use crate::config::{GENERATOR, ModelConfig};
 use crate::error::{Error, Result};
@@ -124,7 +124,7 @@ impl Model {
         let is_last = layers.end == self.num_layers();
         cx.over_positions(dims, |cx| {
             let read = if is_last && self.leaves_tokens_out(cx) {
-                self.head.read_tokens(cx.trace, batch, dims)?
+                self.head.read_tokens(batch, dims)?
             } else {
                 None
             };
@@ -141,7 +141,7 @@ impl Model {
             let are_read = self.leaves_tokens_out(cx);
             cx.ahead_of(&states.last, |cx| {
                 let states = self.body.finish(cx, states)?;
-                let read = self.head.read_tokens(cx.trace, batch, dims)?.filter(|_| !are_read);
+                let read = self.head.read_tokens(batch, dims)?.filter(|_| !are_read);
                 let of_read = |states: &Tensor| match &read {
                     Some(read) => read.of_all(states),
                     None => Ok(states.clone()),
@@ -264,10 +264,8 @@ impl Model {
 
 /// The states f32[B, H] at the places `last` s32[B] of the rows of `states` f32[B S, H].
 fn last_states(states: &Tensor, last: &Tensor) -> Result<Tensor> {
-    let rows = last.dims()[0];
-    let positions = states.dims()[0] / rows;
-    let first = states.trace().iota(DType::S32, &[rows], 0)?.mul_scalar(positions as f64)?;
-    Ok(states.take(&first.add(last)?)?)
+    let positions = states.dims()[0] / last.dims()[0];
+    Ok(states.take(&places_in_rows(last, positions)?)?)
 }
 
 /// The meaning of logits: B rows, S positions, C classes.

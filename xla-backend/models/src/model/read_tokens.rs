@@ -4,7 +4,7 @@
 //! B rows, S positions, T tokens (B S, or fewer where padding is left out), R tokens that are read, H hidden.
 
 use traind_xla::ops::Random;
-use traind_xla::{DType, Shape, Tensor, Trace};
+use traind_xla::{DType, Shape, Tensor};
 
 use super::{Batch, MASKED_SLOTS, MASKED_TOKENS, PACKED_TOKENS, PADDED_TOKENS};
 use crate::error::Result;
@@ -22,21 +22,20 @@ pub(crate) struct ReadTokens {
 }
 
 impl ReadTokens {
-    /// The first token of each of the rows `[B, S]`.
-    pub(crate) fn first(trace: &Trace, dims: [usize; 2]) -> Result<ReadTokens> {
-        let zeros = trace.full(0.0, Shape::new(DType::S32, [dims[0]]))?;
+    /// The first token of each of the rows `[B, S]` of a batch.
+    pub(crate) fn first(batch: &Batch, dims: [usize; 2]) -> Result<ReadTokens> {
+        let zeros = batch.any_row_input()?.trace().full(0.0, Shape::new(DType::S32, [dims[0]]))?;
         ReadTokens::at(&zeros, dims)
     }
 
     /// The tokens at `positions` s32[B], one of each of the rows `[B, S]`.
     pub(crate) fn at(positions: &Tensor, dims: [usize; 2]) -> Result<ReadTokens> {
         let (trace, [rows, length]) = (positions.trace(), dims);
-        let first = trace.iota(DType::S32, &[rows], 0)?.mul_scalar(length as f64)?;
         let of_token = |axis| trace.iota(DType::S32, &dims, axis);
         let is_read = of_token(1)?.eq(&positions.unsqueeze(1)?.broadcast_to(&dims)?)?;
         let no_number = trace.full(rows as f64, Shape::new(DType::S32, dims))?;
         let numbers = is_read.select(&of_token(0)?, &no_number)?.reshape(&[rows * length])?;
-        Ok(ReadTokens::new(first.add(positions)?, numbers))
+        Ok(ReadTokens::new(places_in_rows(positions, length)?, numbers))
     }
 
     /// The masked tokens of a batch with labels; none where all are predicted, or nothing is masked.
@@ -95,6 +94,12 @@ impl ReadTokens {
     pub(crate) fn to_all(&self, x: &Tensor) -> Result<Tensor> {
         Ok(x.place_rows(&self.numbers, &self.places)?)
     }
+}
+
+/// The places among all tokens of those at `positions` s32[B], one of each row of `length`: s32[B].
+pub(crate) fn places_in_rows(positions: &Tensor, length: usize) -> Result<Tensor> {
+    let rows = positions.trace().iota(DType::S32, positions.dims(), 0)?;
+    Ok(rows.mul_scalar(length as f64)?.add(positions)?)
 }
 
 /// The number of `table` [N] at each of `places` s32[M]; `none` at those behind its end.
