@@ -192,9 +192,7 @@ impl EarlySplit<'_> {
             Err(_) => Ok(None),
         }
     }
-}
 
-impl EarlySplit<'_> {
     /// Fails where no row makes an example, which their tokens show. All other faults are the run's to report, and so
     /// are these of rows with languages or with tokens that the job adds.
     fn with_examples(&self, mixture: &Mixture, checked: Checked) -> Result<Checked, LoaderError> {

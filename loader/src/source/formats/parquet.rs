@@ -186,6 +186,16 @@ mod tests {
         assert!(error.contains("its schema has 200002 levels, of 64"), "{error}");
     }
 
+    /// A file of one batch.
+    fn written(batch: &RecordBatch, properties: WriterProperties) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut writer =
+            ArrowWriter::try_new(&mut bytes, batch.schema(), Some(properties)).unwrap();
+        writer.write(batch).unwrap();
+        writer.close().unwrap();
+        bytes
+    }
+
     /// A small file has a text of 8 MiB in each of its rows.
     #[test]
     fn rows_that_repeat_a_long_text_are_read_some_at_a_time() {
@@ -197,11 +207,7 @@ mod tests {
             .set_compression(parquet::basic::Compression::SNAPPY)
             .set_dictionary_page_size_limit(64 << 20)
             .build();
-        let mut bytes = Vec::new();
-        let mut writer =
-            ArrowWriter::try_new(&mut bytes, batch.schema(), Some(properties)).unwrap();
-        writer.write(&batch).unwrap();
-        writer.close().unwrap();
+        let bytes = written(&batch, properties);
         assert!(bytes.len() < 1 << 20, "{}", bytes.len());
         let folder = DataFolder::new();
         let path = folder.write("a.parquet", bytes);
@@ -225,12 +231,7 @@ mod tests {
                 .set_data_page_size_limit(2_000)
                 .set_write_batch_size(20)
                 .build();
-            let mut bytes = Vec::new();
-            let mut writer =
-                ArrowWriter::try_new(&mut bytes, batch.schema(), Some(properties)).unwrap();
-            writer.write(&batch).unwrap();
-            writer.close().unwrap();
-            let path = folder.write("a.parquet", bytes);
+            let path = folder.write("a.parquet", written(&batch, properties));
             let (file, mut row) = (open_file(Path::new(&path)).unwrap(), 0);
             let read = file.read(0, &["items"], &mut |records| {
                 for record in 0..records.len() {
