@@ -73,32 +73,3 @@ vectorized! {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Where the processor multiplies pairs, this is what others do.
-    #[test]
-    fn products_are_those_of_instructions_for_bfloat16() {
-        let numbers = |count: u32, factor: u32| -> Vec<f32> {
-            let number = |index: u32| (index.wrapping_mul(factor) >> 8) as f32 / 8_388_608.0 - 1.0;
-            (1..=count).map(number).collect()
-        };
-        let [rows, columns, depth] = [5, 1030, 1100];
-        let (lhs, rhs) = (numbers(5 * 1100, 0x9e37_79b9), numbers(1030 * 1100, 0x85eb_ca6b));
-        let lhs = Matrix::new(&lhs, [rows, depth], depth);
-        let rhs = Matrix::new(&rhs, [columns, depth], depth).transposed();
-        let bias = vec![0.5; columns];
-        let results = [super::super::multiply, multiply].map(|multiply| {
-            let mut result = vec![0.0; rows * columns];
-            let to = MatrixMut::new(&mut result, [rows, columns], columns);
-            multiply(to, lhs, rhs, Addend::Bias(&bias));
-            result
-        });
-        for (one, other) in results[0].iter().zip(&results[1]) {
-            // A thousand products below 1, which are added in another order.
-            assert!((one - other).abs() < 1e-4, "{one}, {other}");
-        }
-    }
-}

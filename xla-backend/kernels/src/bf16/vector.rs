@@ -2,7 +2,8 @@
 #![allow(unsafe_code, reason = "vectors are read and written through pointers")]
 
 use std::arch::x86_64::{
-    __m512, __m512bh, __m512i, _mm512_cvtne2ps_pbh, _mm512_mask_storeu_epi32, _mm512_set1_epi32,
+    __m512, __m512bh, __m512i, _mm512_cvtne2ps_pbh, _mm512_mask_storeu_epi32,
+    _mm512_permutexvar_epi16, _mm512_set_epi64, _mm512_set1_epi32,
 };
 use std::mem::transmute;
 
@@ -37,4 +38,20 @@ pub(super) fn splat_pair(pair: u32) -> __m512bh {
 pub(super) fn round(low: __m512, high: __m512) -> __m512i {
     // SAFETY: both are 64 bytes, and any bits are integers.
     unsafe { transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low)) }
+}
+
+/// The floats of two depths as pairs of bfloat16 numbers.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub(super) fn round_pairs(even: __m512, odd: __m512) -> __m512i {
+    _mm512_permutexvar_epi16(interleaving(), round(even, odd))
+}
+
+/// The order 0, 16, 1, 17, ... of 32 words.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn interleaving() -> __m512i {
+    let words = |n: i64| n | (n + 16) << 16 | (n + 1) << 32 | (n + 17) << 48;
+    let [a, b, c, d] = [words(14), words(12), words(10), words(8)];
+    _mm512_set_epi64(a, b, c, d, words(6), words(4), words(2), words(0))
 }

@@ -21,6 +21,8 @@ use crate::sum::add;
 #[cfg(target_arch = "x86_64")]
 use blocks::Order;
 pub use end::without_end;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use tile::equal_parts;
 
 /// A matrix in a slice: element (i, j) is at `i * row_stride + j * column_stride`.
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +112,11 @@ impl<'a> MatrixMut<'a> {
 }
 
 impl MatrixMut<'_> {
+    /// Rows and columns.
+    pub(crate) fn sizes(&self) -> [usize; 2] {
+        [self.layout.rows, self.layout.columns]
+    }
+
     /// A part of the matrix, of so many rows and columns.
     pub(crate) fn block(&mut self, [row, column]: [usize; 2], sizes: [usize; 2]) -> MatrixMut<'_> {
         let stride = self.layout.row_stride;
@@ -127,11 +134,7 @@ impl MatrixMut<'_> {
 pub fn multiply(to: MatrixMut<'_>, lhs: Matrix<'_>, rhs: Matrix<'_>, accumulate: bool) {
     let (rows, columns, depth) = (lhs.layout.rows, rhs.layout.columns, lhs.layout.columns);
     assert_eq!(rhs.layout.rows, depth, "the operands do not match");
-    assert_eq!(
-        [to.layout.rows, to.layout.columns],
-        [rows, columns],
-        "the result has another shape"
-    );
+    assert_eq!(to.sizes(), [rows, columns], "the result has another shape");
     #[cfg(target_arch = "x86_64")]
     if Level::of_processor() == Level::Avx512
         && let Some(order) = Order::of(lhs.layout, rhs.layout)

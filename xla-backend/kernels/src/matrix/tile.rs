@@ -18,7 +18,7 @@ pub(super) const BLOCK_ROWS: usize = 256;
 const FAR: usize = 1024;
 
 /// The size of the fewest equal parts of `count` that are at most `most` each.
-pub(super) fn equal_parts(count: usize, most: usize) -> usize {
+pub(crate) fn equal_parts(count: usize, most: usize) -> usize {
     count.div_ceil(count.div_ceil(most).max(1)).max(1)
 }
 

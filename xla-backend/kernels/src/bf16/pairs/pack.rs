@@ -3,32 +3,16 @@
 //!
 //! W lines of a panel, K depth.
 
-use std::arch::x86_64::{
-    __m512i, _mm512_permutexvar_epi16, _mm512_set_epi64, _mm512_setzero_si512,
-};
+use std::arch::x86_64::_mm512_setzero_si512;
 
-use super::vector::{round, store_pairs};
+use crate::bf16::product::Operand;
+use crate::bf16::vector::{round, round_pairs, store_pairs};
 use crate::vector::{LANES, load, prefetch, transposed};
 
 /// How far ahead memory is asked for, since processors foresee no more than a few streams: in numbers
 /// along the depth, and in pairs of depths along the lines.
 const NUMBERS_AHEAD: usize = 64;
 const PAIRS_AHEAD: usize = 2;
-
-/// The part of an operand that is packed: line l at depth k is at `l * line_stride + k *
-/// depth_stride`. One of the strides is 1.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Operand<'a> {
-    pub(super) elements: &'a [f32],
-    pub(super) line_stride: usize,
-    pub(super) depth_stride: usize,
-}
-
-impl<'a> Operand<'a> {
-    fn from(self, line: usize, depth: usize) -> &'a [f32] {
-        &self.elements[line * self.line_stride + depth * self.depth_stride..]
-    }
-}
 
 /// Packs `lines` lines from `first` on, `depth` numbers of each from `start` on, into panels [ceil(lines
 /// / W), pairs, W]. Zeros fill what is missing.
@@ -60,7 +44,6 @@ fn pack_along_lines<const W: usize>(
     [start, depth]: [usize; 2],
     pairs: usize,
 ) {
-    let order = interleaving();
     for pair in 0..pairs {
         let row = |at: usize| match at < depth {
             true => &from.from(first, start + at)[..lines],
@@ -74,19 +57,10 @@ fn pack_along_lines<const W: usize>(
                 let line = panel * W + part * LANES;
                 ahead.iter().for_each(|row| prefetch(row, line));
                 let vector = |row: &[f32]| load(row.get(line..).unwrap_or(&[]));
-                let rounded = round(vector(even), vector(odd));
-                store_pairs(to, _mm512_permutexvar_epi16(order, rounded));
+                store_pairs(to, round_pairs(vector(even), vector(odd)));
             }
         }
     }
-}
-
-/// The order 0, 16, 1, 17, ... of 32 words.
-#[target_feature(enable = "avx512f")]
-fn interleaving() -> __m512i {
-    let words = |n: i64| n | (n + 16) << 16 | (n + 1) << 32 | (n + 17) << 48;
-    let [a, b, c, d] = [words(14), words(12), words(10), words(8)];
-    _mm512_set_epi64(a, b, c, d, words(6), words(4), words(2), words(0))
 }
 
 /// Where neighbouring depths are contiguous: sixteen pairs of sixteen lines are transposed.
