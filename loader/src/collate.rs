@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use rayon::prelude::*;
 
 use crate::batch::{
-    ArraySpec, BatchAxis, CoreBatch, Padding, RowData, TargetPadding, batch_sums, masked_arrays,
-    packed_arrays,
+    ArraySpec, BatchAxis, CoreBatch, Padding, RowData, TargetPadding, batch_sums, equal_part_rows,
+    masked_arrays, packed_arrays,
 };
 use crate::dataset::{Continuation, TokenizedSet};
 use crate::error::{Error, Result};
@@ -41,19 +41,27 @@ pub struct Collator {
     /// The cores whose arrays are made; all where absent.
     shards: Option<Range<usize>>,
     augmentation: Option<Augmentation>,
+    /// The most rows of a core that programs take at a time; all where absent.
+    part_rows_max: Option<usize>,
 }
 
 impl Collator {
     /// Makes the arrays of the set's task, padded as `padding` says.
     pub fn new(set: Arc<TokenizedSet>, padding: Padding) -> Self {
         let arrays = set.arrays(&padding).into();
-        let (masking, shards, augmentation) = (None, None, None);
-        Self { set, arrays, padding, masking, shards, augmentation }
+        let (masking, shards, augmentation, part_rows_max) = (None, None, None, None);
+        Self { set, arrays, padding, masking, shards, augmentation, part_rows_max }
     }
 
     /// Makes the arrays of the cores `shards` alone, those of this host. Rows are padded as before.
     pub fn of_shards(self, shards: Range<usize>) -> Self {
         Self { shards: Some(shards), ..self }
+    }
+
+    /// Packs tokens for programs that take at most so many rows of a core at a time, in [equal
+    /// parts](crate::equal_part_rows).
+    pub fn in_parts(self, rows_max: usize) -> Self {
+        Self { part_rows_max: Some(rows_max), ..self }
     }
 
     /// Masks tokens, whose originals become their targets: anew each epoch, and therefore always
@@ -164,7 +172,9 @@ impl Collator {
         let mut arrays: Vec<_> =
             self.arrays.iter().map(|array| array.array(&sizes, &slots)).collect();
         let spans: Vec<Range<usize>> = slots.iter().map(span).collect();
-        arrays.extend(packed_arrays(&sizes, &spans)?);
+        let rows = plan.sizes.rows();
+        let part_rows = self.part_rows_max.map_or(rows, |most| equal_part_rows(rows, most));
+        arrays.extend(packed_arrays(&sizes, &spans, part_rows * sequences)?);
         arrays.extend(masked);
         Ok(Some(CoreBatch {
             sizes: plan.sizes,

@@ -102,7 +102,7 @@ mod tokenize;
 
 pub use batch::{
     ArrayValues, BatchArray, BatchAxis, BatchSizes, CoreBatch, PadTo, Padding, batch_sums,
-    batch_terms,
+    batch_terms, equal_part_rows,
 };
 pub use chat::{ChatOptions, ChatTemplate, RenderedChat, bos_token, eos_token, named_templates};
 pub use collate::{Collator, HostBatch};

@@ -15,6 +15,7 @@ use traind_job_file::{
     AttnImplementation, CorePlacement, JobFile, Model as ModelSection, Optim, OptimArg, OptimArgs,
     ParamGroup, ProblemType as NamedProblem, TaskName, Train,
 };
+use traind_loader::equal_part_rows;
 use traind_models::optimizers::{Arg, GroupSettings, Optimizers, Settings};
 use traind_models::tasks::preference::Metric;
 use traind_models::tasks::{LossSettings, ProblemType};
@@ -153,11 +154,10 @@ fn pipeline_config(job: &JobFile) -> PipelineConfig {
 fn microbatches(job: &JobFile) -> Option<usize> {
     let parallel = &job.parallel;
     let of_parts = || {
-        let part_rows = job.embedding.mini_batch_size?;
-        let rows = job.train.per_device_train_batch_size;
-        let part = (1..=part_rows.min(rows)).rev().find(|part| rows.is_multiple_of(*part));
+        let part_rows_max = job.embedding.mini_batch_size? as usize;
+        let rows = job.train.per_device_train_batch_size as usize;
         let enough = Pipeline::MICROBATCHES_PER_STAGE * parallel.pipeline as usize;
-        Some(enough.max((rows / part.unwrap_or(1)) as usize))
+        Some(enough.max(rows / equal_part_rows(rows, part_rows_max)))
     };
     parallel.microbatches.map(|count| count as usize).or_else(of_parts)
 }

@@ -16,7 +16,7 @@ use std::ops::Range;
 pub(crate) use packed::{masked_arrays, packed_arrays};
 pub use padding::{PadTo, Padding};
 pub(crate) use row::{RowData, Target, TargetPadding};
-pub use sizes::{BatchAxis, BatchSizes};
+pub use sizes::{BatchAxis, BatchSizes, equal_part_rows};
 pub(crate) use sizes::{POSITIONS, ROWS, TARGET_POSITIONS, fixed};
 pub(crate) use spec::ArraySpec;
 pub use sums::{batch_sums, batch_terms};

@@ -12,9 +12,14 @@ const PACKED: [&str; 2] = ["packed_tokens", "padded_tokens"];
 /// The places of masked tokens, s32[B, M], and the masked token at each place, s32[B, S].
 const MASKED: [&str; 2] = ["masked_tokens", "masked_slots"];
 
-/// The arrays for rows whose tokens stand at `spans`; none where the sizes leave no padding out. Fails where the rows
-/// have more tokens than the sizes allow.
-pub(crate) fn packed_arrays(sizes: &BatchSizes, spans: &[Range<usize>]) -> Result<Vec<BatchArray>> {
+/// The arrays for rows whose tokens stand at `spans`; none where the sizes leave no padding out. Programs take
+/// `part_rows` rows at a time, so that tokens have their places among those. Fails where the rows of a part have more
+/// tokens than the sizes allow.
+pub(crate) fn packed_arrays(
+    sizes: &BatchSizes,
+    spans: &[Range<usize>],
+    part_rows: usize,
+) -> Result<Vec<BatchArray>> {
     let packed = sizes.get(BatchAxis::PackedPositions);
     if packed == 0 {
         return Ok(Vec::new());
@@ -24,8 +29,14 @@ pub(crate) fn packed_arrays(sizes: &BatchSizes, spans: &[Range<usize>]) -> Resul
         let first = row * positions;
         first + span.start..first + span.end
     };
-    let places = spans.iter().enumerate().flat_map(row_places);
-    placed(PACKED, sizes, packed, places).ok_or_else(|| too_many(sizes.rows() * packed))
+    let of_part = sizes.with(BatchAxis::Rows, part_rows as u32);
+    let mut all = [Vec::new(), Vec::new()];
+    for spans in spans.chunks(part_rows) {
+        let places = spans.iter().enumerate().flat_map(row_places);
+        let part = placed(&of_part, packed, places).ok_or_else(|| too_many(part_rows * packed))?;
+        all.iter_mut().zip(part).for_each(|(all, part)| all.extend(part));
+    }
+    Ok(arrays(PACKED, sizes, packed, all))
 }
 
 /// The arrays for rows whose masked tokens have targets; none where the sizes have all tokens predicted. `None` where
@@ -46,16 +57,16 @@ pub(crate) fn masked_arrays(
         });
         targets.map(move |place| row * positions + place)
     });
-    placed(MASKED, sizes, masked, places)
+    Some(arrays(MASKED, sizes, masked, placed(sizes, masked, places)?))
 }
 
-/// The arrays of tokens at `places`, in ascending order, which share `width` slots a row. `None` where they are more.
+/// The values of both arrays for tokens at `places`, in ascending order, which share `width` slots a row. `None` where
+/// they are more.
 fn placed(
-    names: [&'static str; 2],
     sizes: &BatchSizes,
     width: usize,
     places: impl Iterator<Item = usize>,
-) -> Option<Vec<BatchArray>> {
+) -> Option<[Vec<i32>; 2]> {
     let (rows, positions) = (sizes.rows(), sizes.get(BatchAxis::Positions));
     let (all, slots) = (rows * positions, rows * width);
     let (mut tokens, mut slot_of_place) = (vec![all as i32; slots], vec![slots as i32; all]);
@@ -63,13 +74,23 @@ fn placed(
         *tokens.get_mut(token)? = place as i32;
         slot_of_place[place] = token as i32;
     }
-    let array = |name, width, values| BatchArray {
+    Some([tokens, slot_of_place])
+}
+
+/// Arrays of [`placed`] values, the first with `width` for each row.
+fn arrays(
+    names: [&'static str; 2],
+    sizes: &BatchSizes,
+    width: usize,
+    values: [Vec<i32>; 2],
+) -> Vec<BatchArray> {
+    let widths = [width, sizes.get(BatchAxis::Positions)];
+    let array = |((name, width), values)| BatchArray {
         name,
-        dims: vec![rows, width],
+        dims: vec![sizes.rows(), width],
         values: ArrayValues::S32(values),
     };
-    let [of_tokens, of_places] = names;
-    Some(vec![array(of_tokens, width, tokens), array(of_places, positions, slot_of_place)])
+    names.into_iter().zip(widths).zip(values).map(array).collect()
 }
 
 fn too_many(slots: usize) -> Error {
@@ -89,7 +110,7 @@ mod tests {
     #[test]
     fn tokens_stand_one_behind_the_other_without_padding() {
         // The second row is padded on the left, and the third slot is empty.
-        let arrays = packed_arrays(&sizes(2), &[0..3, 2..4, 0..0]).unwrap();
+        let arrays = packed_arrays(&sizes(2), &[0..3, 2..4, 0..0], 3).unwrap();
         let [packed, padded] = arrays.as_slice() else { panic!("{arrays:?}") };
         assert_eq!((packed.name, &packed.dims[..]), (PACKED[0], &[3, 2][..]));
         assert_eq!(packed.values, ArrayValues::S32(vec![0, 1, 2, 6, 7, 12]));
@@ -100,12 +121,34 @@ mod tests {
 
     #[test]
     fn sizes_that_leave_nothing_out_need_no_places() {
-        assert_eq!(packed_arrays(&sizes(0), &[0..3, 2..4, 0..0]).unwrap(), []);
+        assert_eq!(packed_arrays(&sizes(0), &[0..3, 2..4, 0..0], 3).unwrap(), []);
     }
 
     #[test]
     fn more_tokens_than_slots_are_refused() {
-        let refused = packed_arrays(&sizes(1), &[0..3, 2..4, 0..0]).unwrap_err();
+        let refused = packed_arrays(&sizes(1), &[0..3, 2..4, 0..0], 3).unwrap_err();
         assert_eq!(refused.to_string(), "length_ladder: leaves 3 places for rows with more tokens");
+        // Enough for all rows together, but not for the first one.
+        let refused = packed_arrays(&sizes(2), &[0..3, 2..4, 0..0], 1).unwrap_err();
+        assert_eq!(refused.to_string(), "length_ladder: leaves 2 places for rows with more tokens");
+    }
+
+    /// Each part of a batch has the arrays that it would have by itself.
+    #[test]
+    fn tokens_of_parts_have_their_places_within_them() {
+        let sizes = |rows| sizes(3).with(BatchAxis::Rows, rows);
+        let spans = [0..3, 2..4, 0..1, 0..4];
+        let whole = packed_arrays(&sizes(4), &spans, 2).unwrap();
+        let parts: Vec<_> =
+            spans.chunks(2).map(|spans| packed_arrays(&sizes(2), spans, 2).unwrap()).collect();
+        for (place, array) in whole.iter().enumerate() {
+            let values = |array: &BatchArray| match &array.values {
+                ArrayValues::S32(values) => values.clone(),
+                other => panic!("{other:?}"),
+            };
+            let of_parts = parts.iter().flat_map(|arrays| values(&arrays[place]));
+            assert_eq!(values(array), of_parts.collect::<Vec<_>>());
+            assert_eq!(array.dims[0], 4);
+        }
     }
 }

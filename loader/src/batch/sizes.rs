@@ -90,6 +90,13 @@ impl fmt::Display for BatchSizes {
     }
 }
 
+/// Returns the rows of each part of `rows` rows that pass through the model at most `rows_max` at a time: the largest
+/// number up to that which divides them.
+pub fn equal_part_rows(rows: usize, rows_max: usize) -> usize {
+    let is_fitting = |part: &usize| rows.is_multiple_of(*part);
+    (1..=rows_max.min(rows)).rev().find(is_fitting).unwrap_or(rows)
+}
+
 /// One size of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ArraySize {
@@ -118,5 +125,17 @@ impl ArraySize {
             Self::Axis(axis) => sizes.get(axis),
             Self::Fixed(size) => size,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_equal_and_as_large_as_they_may_be() {
+        let parts = |rows, most| rows / equal_part_rows(rows, most);
+        assert_eq!((parts(4096, 64), parts(64, 64), parts(32, 64)), (64, 1, 1));
+        assert_eq!((parts(96, 64), parts(10, 4), parts(7, 4)), (2, 5, 7));
     }
 }

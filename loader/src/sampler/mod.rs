@@ -92,6 +92,8 @@ pub struct Sampler {
     sets: Option<RowSets>,
     /// The numbers of tokens that a row's share of a core's packed rows may have; `None` where layers compute padding.
     packed: Option<LengthLadder>,
+    /// The rows of a core that pass through the layers at a time, and share packed rows; all of a batch where absent.
+    part_rows: Option<usize>,
     /// The sequences of each row, where it has several.
     sequences: Option<RowSequences>,
     /// The masked tokens of batches that predict these alone.
@@ -119,8 +121,8 @@ impl Sampler {
         }
         let axes = vec![PaddedAxis::new(BatchAxis::Positions, lengths, ladder)?];
         let (texts, classes, sets) = (None, None, None);
-        let (packed, sequences, masked) = (None, None, None);
-        Ok(Self { config, axes, texts, classes, sets, packed, sequences, masked })
+        let (packed, part_rows, sequences, masked) = (None, None, None, None);
+        Ok(Self { config, axes, texts, classes, sets, packed, part_rows, sequences, masked })
     }
 
     /// The same sampler for rows that also have `lengths` along another axis. Fails on a row

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Sampler, SamplerError};
-use crate::batch::BatchSizes;
+use crate::batch::{BatchSizes, equal_part_rows};
 use crate::error::Result;
 use crate::length_ladder::{LengthBudget, LengthLadder};
 
@@ -17,10 +17,10 @@ const EPOCHS_MAX: u64 = 64;
 pub struct SizedBatch {
     /// The sizes of its arrays.
     pub sizes: BatchSizes,
-    /// The tokens of the core with the most, divided by its rows: by those of its arrays, as all sizes.
+    /// The tokens of the part of a core with the most, divided by its rows: by those of its arrays, as all sizes.
     pub tokens_per_row: u32,
-    /// The pairs of tokens that share a row, on the core with the most, divided by its rows. Sequences of a row of the
-    /// data count as if they were equally long.
+    /// The pairs of tokens that share a row, in the part of a core with the most, divided by its rows. Sequences of a
+    /// row of the data count as if they were equally long.
     pub pairs_per_row: u64,
 }
 
@@ -47,6 +47,13 @@ impl Sampler {
         }
         self.sequences = Some(RowSequences { tokens, count: count.max(1) as u64 });
         Ok(self)
+    }
+
+    /// The same sampler for batches whose layers take at most so many rows of a core at a time, in [equal
+    /// parts](crate::equal_part_rows).
+    pub fn in_parts(self, rows_max: usize) -> Self {
+        let part_rows = Some(equal_part_rows(self.config.batch_per_core, rows_max));
+        Self { part_rows, ..self }
     }
 
     /// The same rows in the same batches, of which layers compute the tokens alone. The numbers of tokens are fitted to
@@ -87,7 +94,7 @@ impl Sampler {
     fn sized(&self, rows: &[u32]) -> SizedBatch {
         let tokens_per_row = self.share_of_row(rows);
         let sequences = self.sequences_per_row();
-        let pairs_per_row = self.most_of_core(rows, |tokens| tokens * tokens / sequences);
+        let pairs_per_row = self.most_of_part(rows, |tokens| tokens * tokens / sequences);
         SizedBatch {
             sizes: self.sizes_of_share(rows, tokens_per_row),
             tokens_per_row,
@@ -116,20 +123,21 @@ impl Sampler {
         self.packed.as_ref().map_or(0, |ladder| ladder.rung(share_of_row).unwrap_or(share_of_row))
     }
 
-    /// The tokens of the core with the most, divided by its rows, and at least 1.
+    /// The tokens of the part of a core with the most, divided by its rows, and at least 1.
     pub(super) fn share_of_row(&self, rows: &[u32]) -> u32 {
-        self.most_of_core(rows, |tokens| tokens).max(1) as u32
+        self.most_of_part(rows, |tokens| tokens).max(1) as u32
     }
 
-    /// The sum over the rows of the core with the most by a function of their tokens, divided by its arrays' rows.
-    fn most_of_core(&self, rows: &[u32], of_tokens: impl Fn(u64) -> u64) -> u64 {
-        let per_core = self.config.batch_per_core;
+    /// The sum over the rows of the part of a core with the most by a function of their tokens, divided by its arrays'
+    /// rows. Parts divide the rows of a core.
+    fn most_of_part(&self, rows: &[u32], of_tokens: impl Fn(u64) -> u64) -> u64 {
+        let part_rows = self.part_rows.unwrap_or(self.config.batch_per_core);
         let tokens = self.sequences.as_ref().map_or(self.lengths(), |it| &it.tokens[..]);
         let sum = |rows: &[u32]| -> u64 {
             rows.iter().map(|&row| of_tokens(u64::from(tokens[row as usize]))).sum()
         };
-        let most = rows.chunks(per_core).map(sum).max().unwrap_or(0);
-        most.div_ceil(per_core as u64 * self.sequences_per_row())
+        let most = rows.chunks(part_rows).map(sum).max().unwrap_or(0);
+        most.div_ceil(part_rows as u64 * self.sequences_per_row())
     }
 
     fn sequences_per_row(&self) -> u64 {

@@ -300,6 +300,24 @@ fn sequences_of_a_row_share_its_tokens() {
     missing.with_sequences(Arc::from([1, 2, 3]), 4).unwrap_err();
 }
 
+/// Each part of a core's rows has slots for its own tokens.
+#[test]
+fn parts_of_a_batch_have_slots_for_the_fullest_one() {
+    let lengths = [10, 12, 40, 30, 5, 6, 7, 8];
+    let slots = |rows_max: Option<usize>| {
+        let padded = sampler(&lengths, 1, 8, SamplingStrategy::Sequential, false);
+        let parts = rows_max.into_iter().fold(padded, Sampler::in_parts);
+        let packed = parts.packed(LengthBudget::of(3)).unwrap();
+        let batches = packed.batches_of_epoch();
+        let [batch] = batches.as_slice() else { panic!("{batches:?}") };
+        (batch.sizes.rows(), batch.sizes.get(BatchAxis::PackedPositions), batch.tokens_per_row)
+    };
+    assert_eq!(slots(None), (8, 15, 15));
+    // Parts of three rows do not divide a batch of eight.
+    assert_eq!(slots(Some(3)), (8, 35, 35));
+    assert_eq!(slots(Some(4)), (8, 23, 23));
+}
+
 #[test]
 fn random_batches_without_padding_have_fewer_tokens_than_any_padded_ones() {
     let lengths: Vec<u32> =

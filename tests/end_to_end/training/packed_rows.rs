@@ -27,9 +27,21 @@ async fn words_are_labelled_without_padding_as_with_padding() {
     .await;
 }
 
-/// Short texts beside long ones, which padded batches make as long.
 #[tokio::test]
 async fn texts_are_embedded_without_padding_as_with_padding() {
+    let host = Host::started(2).await;
+    check(&host, |name| pairs_draft(&host, name)).await;
+}
+
+/// Each part of a batch is packed by itself. Parts of five rows do not divide a batch.
+#[tokio::test]
+async fn texts_in_parts_are_embedded_without_padding_as_with_padding() {
+    let host = Host::started(2).await;
+    check(&host, |name| pairs_draft(&host, name).set("embedding.mini_batch_size", 5)).await;
+}
+
+/// Short texts beside long ones, which padded batches make as long.
+fn pairs_draft(host: &Host, name: &str) -> Draft {
     let pairs =
         |seed: u64, count: usize| {
             let short = data::rows(seed, count, 4).into_iter();
@@ -38,15 +50,11 @@ async fn texts_are_embedded_without_padding_as_with_padding() {
                 |((anchor, _), (positive, _))| json!({"anchor": anchor, "positive": positive}),
             ))
         };
-    let host = Host::started(2).await;
     let files = "{train: train.jsonl, validation: validation.jsonl}";
-    check(&host, |name| {
-        Draft::new(&host, name)
-            .of_task("embedding", "bert-masked-lm", files)
-            .write("train.jsonl", pairs(1, 96))
-            .write("validation.jsonl", pairs(2, 31))
-    })
-    .await;
+    Draft::new(host, name)
+        .of_task("embedding", "bert-masked-lm", files)
+        .write("train.jsonl", pairs(1, 96))
+        .write("validation.jsonl", pairs(2, 31))
 }
 
 /// Compares losses and norms of gradients, with dropout, of a job whose batches are padded to one length with those of

@@ -314,6 +314,10 @@ pub(crate) fn fit_cheapest(
     fits: Fits,
 ) -> RunResult<Sampler> {
     let Fits { budget, to_sample, padding } = fits;
+    let sampler = match job.embedding.mini_batch_size {
+        Some(rows_max) => sampler.in_parts(rows_max as usize),
+        None => sampler,
+    };
     let padded = match to_sample {
         true => fit_to_sample(job, sampler.clone(), budget)?,
         false => fit(job, sampler.clone(), budget)?,
@@ -340,13 +344,12 @@ pub(crate) struct Fits {
     pub padding: Padding,
 }
 
-/// Programs for CPUs may move tokens between padded and packed rows, unless cores share layers or batches, batches pass
-/// in parts, or the job file says what to pad to.
+/// Programs for CPUs may move tokens between padded and packed rows, unless cores share layers or batches, or the job
+/// file says what to pad to.
 fn may_pack(job: &JobFile, model: &Model, padding: Padding) -> bool {
     job.resources.platform == Platform::Cpu
         && model.packs_tokens()
         && is_blind_to_padding(job.model.task)
-        && job.embedding.mini_batch_size.is_none()
         && job.parallel.tensor.max(1) * job.parallel.pipeline.max(1) == 1
         && job.data.padded_lengths_max.is_none()
         && !pads_to_given(job)

@@ -106,6 +106,7 @@ impl Inputs {
             masking: task.masking(tokenizer.as_ref())?,
             augmentation: task.augmentation(),
             shards: mesh.own_data_shards(),
+            part_rows_max: job.embedding.mini_batch_size.map(|rows| rows as usize),
         };
         let open = folder.build(job, task, splits.encoder.as_ref(), &processor)?;
         let open = open.with_reference(job, &downloads)?;
@@ -127,10 +128,9 @@ impl Inputs {
             end: first_rows::batches(job, &timetable, resumed_from).end,
             later,
         });
-        let recipe = Recipe::of(job, set.len() as u64, splits.train_content.clone());
         Ok(Inputs {
             resumed,
-            recipe,
+            recipe: Recipe::of(job, set.len() as u64, splits.train_content.clone()),
             splits,
             open,
             sampler,
@@ -311,6 +311,8 @@ pub(super) struct RowPadding {
     /// The shards of this host.
     shards: Range<usize>,
     augmentation: Option<Augmentation>,
+    /// The most rows that pass through the model at a time, where batches pass in parts.
+    part_rows_max: Option<usize>,
 }
 
 impl RowPadding {
@@ -324,11 +326,11 @@ impl RowPadding {
 
     /// The collator of rows to train on.
     pub(super) fn train_collator(&self, set: &Arc<TokenizedSet>) -> Collator {
-        let collator = self.collator(set);
-        match self.augmentation {
-            Some(augmentation) => collator.with_augmentation(augmentation),
-            None => collator,
-        }
+        let collator = self
+            .augmentation
+            .into_iter()
+            .fold(self.collator(set), |collator, it| collator.with_augmentation(it));
+        self.part_rows_max.into_iter().fold(collator, Collator::in_parts)
     }
 
     /// Whether a row's result depends on the length of the other rows in its batch.

@@ -1,7 +1,7 @@
 //! The embeddings of a whole batch, and their gradients, where the loss compares all of its rows but parts of them pass
 //! through the model one after the other (Gao et al., 2021). Both last from one program of a batch to the next.
 
-use traind_loader::{BatchAxis, BatchSizes};
+use traind_loader::{BatchAxis, BatchSizes, equal_part_rows};
 use traind_xla::runtime::{LazyDevice, Recorder, Recording, Variable};
 use traind_xla::{DType, Shape, Tensor};
 
@@ -24,10 +24,9 @@ pub struct CacheConfig {
 }
 
 impl CacheConfig {
-    /// The rows of each part of a batch with `rows` rows: the largest number up to [`Self::rows`] that divides them.
+    /// The rows of each part of a batch with `rows` rows.
     pub(crate) fn part_rows(&self, rows: usize) -> usize {
-        let is_fitting = |part: &usize| rows.is_multiple_of(*part);
-        (1..=self.rows.min(rows)).rev().find(is_fitting).unwrap_or(rows)
+        equal_part_rows(rows, self.rows)
     }
 
     /// The sizes of the parts of a batch of `sizes`.
@@ -126,20 +125,5 @@ impl GradientCache {
         count: usize,
     ) -> Result<Tensor> {
         Ok(at.read(self.gradients)?.dynamic_slice(0, first, count)?)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_are_equal_and_as_large_as_they_may_be() {
-        let parts = |rows: usize, most: usize| {
-            rows / CacheConfig { rows: most, texts: 2, width: 8, label: None, guide: None }
-                .part_rows(rows)
-        };
-        assert_eq!((parts(4096, 64), parts(64, 64), parts(32, 64)), (64, 1, 1));
-        assert_eq!((parts(96, 64), parts(10, 4), parts(7, 4)), (2, 5, 7));
     }
 }
