@@ -1,0 +1,79 @@
+"""Trains a model on pairs with SentenceTransformerTrainer, and writes the times at which its steps ended as JSON.
+
+WORK.json is an object: model, rows (a file of pairs), length (of texts), batch, mini_batch (rows that pass through the
+model at a time; null: the whole batch), steps, learning_rate, threads. Rows are taken in their order.
+
+usage: speed_embeddings.py WORK.json OUT.json
+"""
+
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+os.environ.update(USE_TORCH_XLA="0", HF_HUB_OFFLINE="1", TQDM_DISABLE="1", TRANSFORMERS_VERBOSITY="error")
+
+import datasets
+import torch
+import transformers
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers.base.sampler import DefaultBatchSampler
+from sentence_transformers.sentence_transformer import losses
+
+
+class Clock(transformers.TrainerCallback):
+    """Pairs of a number of steps and the time at which they ended."""
+
+    def __init__(self):
+        self.ended = []
+
+    def on_train_begin(self, arguments, state, control, **_):
+        self.ended = [(0, time.perf_counter())]
+
+    def on_step_end(self, arguments, state, control, **_):
+        self.ended.append((state.global_step, time.perf_counter()))
+
+
+def in_order(dataset, batch_size, drop_last, **_):
+    sampler = torch.utils.data.SequentialSampler(dataset)
+    return DefaultBatchSampler(sampler, batch_size=batch_size, drop_last=drop_last)
+
+
+def main():
+    work = json.loads(Path(sys.argv[1]).read_text())
+    torch.set_num_threads(work["threads"])
+    model = SentenceTransformer(work["model"], device="cpu")
+    model.max_seq_length = work["length"]
+    with tempfile.TemporaryDirectory() as scratch:
+        arguments = SentenceTransformerTrainingArguments(
+            scratch,
+            batch_sampler=in_order,
+            use_cpu=True,
+            max_steps=work["steps"],
+            per_device_train_batch_size=work["batch"],
+            learning_rate=work["learning_rate"],
+            logging_steps=5,
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+        )
+        rows = [json.loads(line) for line in Path(work["rows"]).read_text().splitlines()]
+        clock = Clock()
+        trainer = SentenceTransformerTrainer(
+            model, arguments, train_dataset=datasets.Dataset.from_list(rows), loss=loss(model, work), callbacks=[clock]
+        )
+        trainer.remove_callback(transformers.PrinterCallback)
+        trainer.train()
+    Path(sys.argv[2]).write_text(json.dumps(clock.ended))
+
+
+def loss(model, work):
+    if work["mini_batch"]:
+        return losses.CachedMultipleNegativesRankingLoss(model, mini_batch_size=work["mini_batch"])
+    return losses.MultipleNegativesRankingLoss(model)
+
+
+if __name__ == "__main__":
+    main()
