@@ -38,8 +38,8 @@ def load(folder):
     return model
 
 
-def adapt(model, tokenizer, folder):
-    """Puts random adapters on all layers, and saves them with the tokenizer."""
+def adapt(model, folder):
+    """Puts random adapters on all layers, and saves them without a tokenizer, as PEFT does."""
     task = "SEQ_2_SEQ_LM" if model.config.is_encoder_decoder else "CAUSAL_LM"
     settings = peft.LoraConfig(task_type=task, r=RANK, target_modules="all-linear")
     adapted = peft.get_peft_model(model, settings).eval()
@@ -47,7 +47,6 @@ def adapt(model, tokenizer, folder):
         if "lora_B" in name:
             torch.nn.init.normal_(parameter, std=DEVIATION)
     adapted.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
     return adapted
 
 
@@ -97,7 +96,7 @@ if __name__ == "__main__":
     model.save_pretrained(folder)
     found = {"prompts": prompts}
     for kind in ["model", "adapters"]:
-        model = adapt(model, tokenizer, adapters) if kind == "adapters" else model
+        model = adapt(model, adapters) if kind == "adapters" else model
         found[kind] = {
             way: generate(model, tokenizer, prompts, num_beams=beams, max_new_tokens=length)
             for way, beams in WAYS.items()

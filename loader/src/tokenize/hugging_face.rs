@@ -68,6 +68,11 @@ pub struct HuggingFaceTokenizer {
 }
 
 impl HuggingFaceTokenizer {
+    /// Returns whether a folder has a tokenizer, even if it is one that cannot be read.
+    pub fn is_in(folder: &Path) -> bool {
+        vocabulary_files::is_any_in(folder)
+    }
+
     /// Loads `tokenizer.json`, or a vocabulary where there is none, and `tokenizer_config.json`
     /// if there is one, from `folder`, and makes of them what the tokenizer's class does.
     pub fn open(folder: &Path, options: &TokenizerOptions) -> Result<Self> {

@@ -13,6 +13,16 @@ use super::setting_files::read_settings;
 use super::settings::Settings;
 use crate::error::{Error, Result};
 
+/// The files of SentencePiece models, which are not read.
+const SENTENCE_PIECE: [&str; 4] =
+    ["sentencepiece.bpe.model", "spiece.model", "spm.model", "tokenizer.model"];
+
+/// Returns whether a folder has a file of a tokenizer, even if it is one that cannot be read.
+pub(super) fn is_any_in(folder: &Path) -> bool {
+    let names = ["tokenizer.json", "vocab.txt", "vocab.json"].into_iter().chain(SENTENCE_PIECE);
+    names.into_iter().any(|name| folder.join(name).exists())
+}
+
 /// The tokenizer of a folder that has a vocabulary alone.
 pub(super) struct VocabularyFiles {
     pub file: PathBuf,
@@ -38,9 +48,7 @@ pub(super) fn read(folder: &Path, settings: &Settings) -> Result<VocabularyFiles
 }
 
 fn missing(folder: &Path) -> &'static str {
-    let sentence_piece =
-        ["sentencepiece.bpe.model", "spiece.model", "spm.model", "tokenizer.model"];
-    if sentence_piece.iter().any(|name| folder.join(name).exists()) {
+    if SENTENCE_PIECE.iter().any(|name| folder.join(name).exists()) {
         return "there is none, and SentencePiece models are not read; in Python, \
                 AutoTokenizer.from_pretrained(folder).save_pretrained(folder) writes it";
     }

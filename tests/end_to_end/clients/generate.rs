@@ -1,7 +1,11 @@
 //! `traind generate`, which needs no daemon.
 
+use std::fs;
+
 use serde_json::Value;
 use traind_tests::{CommandOutput, Host, model};
+
+use crate::training::sft::repository;
 
 /// Generates with the model of a fixture.
 fn generate(host: &Host, fixture: &str, options: &[&str]) -> CommandOutput {
@@ -39,6 +43,36 @@ fn texts_follow_the_settings_of_model_and_command() {
     assert_eq!(tokens.len(), count, "{none_twice:?}");
     let text = generate(&host, "t5-seq2seq-lm", &["the good film", "--max-new-tokens", "6"]);
     assert_eq!(text.stdout.trim_end_matches('\n'), greedy[0]["text"], "one row alone, as text");
+}
+
+/// PEFT saves adapters without a tokenizer. Its users take that of the base model.
+#[test]
+fn adapters_without_a_tokenizer_read_that_of_their_base_model() {
+    let host = Host::prepared(1);
+    let [base, adapters] = ["base", "adapters"].map(|name| host.path(name));
+    model::write_fixture(&base, "t5-seq2seq-lm");
+    fs::create_dir(&adapters).unwrap();
+    let saved = repository().join("xla-backend/models/fixtures/lora-t5");
+    let weights = "adapter_model.safetensors";
+    fs::copy(saved.join(weights), adapters.join(weights)).unwrap();
+    let text = fs::read_to_string(saved.join("adapter_config.json")).unwrap();
+    let mut config: Value = serde_json::from_str(&text).unwrap();
+    config["base_model_name_or_path"] = base.to_str().unwrap().into();
+    fs::write(adapters.join("adapter_config.json"), config.to_string()).unwrap();
+    let json = |folder, options: &[&str]| -> Value {
+        let prompt = ["generate", ".", "the good film", "--max-new-tokens", "6", "-o", "json"];
+        let output = host.cli(folder, &[&prompt, options].concat());
+        assert_eq!(output.code, Some(0), "{}", output.stderr);
+        serde_json::from_str(&output.stdout).unwrap()
+    };
+    for options in [&[][..], &["--num-beams", "3"]] {
+        let found = json(&adapters, options);
+        for name in ["tokenizer.json", "tokenizer_config.json"] {
+            fs::copy(base.join(name), adapters.join(name)).unwrap();
+        }
+        assert_eq!(json(&adapters, options), found, "with a tokenizer of their own");
+        fs::remove_file(adapters.join("tokenizer.json")).unwrap();
+    }
 }
 
 #[test]

@@ -109,9 +109,9 @@ fn read_folder(request: &GenerateRequest, found: &Found<'_>) -> anyhow::Result<R
     let opened = weights::open(found, &request.cache_dir)?;
     let config = opened.model.config();
     let settings = GenerationSettings::of_model(config, folder, &request.settings)?;
-    let tokenizer = HuggingFaceTokenizer::open(folder, &TokenizerOptions::default())?;
+    let tokenizer = HuggingFaceTokenizer::open(&opened.tokenizer, &TokenizerOptions::default())?;
     opened.model.check_vocabulary(tokenizer.vocab_size() as usize)?;
-    let prompts = encode(request, folder, &tokenizer)?;
+    let prompts = encode(request, &opened.tokenizer, &tokenizer)?;
     Ok(Ready { step: found.step, opened, settings, tokenizer, prompts })
 }
 

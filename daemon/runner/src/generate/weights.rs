@@ -22,6 +22,8 @@ const BASE: &str = "base_model_name_or_path";
 pub(super) struct Opened {
     pub model: Arc<Model>,
     pub arrays: Vec<HostArray>,
+    /// The folder with the tokenizer: that of the base model where adapters have none beside them.
+    pub tokenizer: PathBuf,
 }
 
 pub(super) fn open(found: &Found<'_>, cache_dir: &Path) -> RunResult<Opened> {
@@ -30,7 +32,7 @@ pub(super) fn open(found: &Found<'_>, cache_dir: &Path) -> RunResult<Opened> {
         let config = ModelConfig::load(folder, &Map::new())?;
         let model: Arc<Model> = registry::build(config.clone(), task_of(&config))?.into();
         let arrays = all_loaded(folder, weights::load(folder, &model, 0)?)?;
-        return Ok(Opened { model, arrays });
+        return Ok(Opened { model, arrays, tokenizer: folder.clone() });
     }
     match found.job {
         Some(job) => of_job(folder, job, cache_dir),
@@ -50,7 +52,7 @@ fn of_job(folder: &Path, job: &JobFile, cache_dir: &Path) -> RunResult<Opened> {
         true => weights::draw(&model, job.train.seed)?,
         false => weights::load(&base, &model, job.train.seed)?,
     };
-    with_adapters(folder, model, all_loaded(&base, loaded)?)
+    with_adapters([folder, &base], model, all_loaded(&base, loaded)?)
 }
 
 /// Adapters whose `adapter_config.json` names their base model.
@@ -66,25 +68,34 @@ fn of_adapters(folder: &Path, cache_dir: &Path) -> RunResult<Opened> {
     let lora = load_lora(folder)?.with_head_of(task, model.config().model_type()?);
     add_lora(&mut model, &lora)?;
     let loaded = weights::load(&base, &model, 0)?;
-    with_adapters(folder, model, all_loaded(&base, loaded)?)
+    with_adapters([folder, &base], model, all_loaded(&base, loaded)?)
 }
 
-/// The config with embeddings for all tokens of the adapters' own tokenizer, which may have more than that
-/// of the base model.
+/// The config with embeddings for all tokens of the adapters' own tokenizer, if they have one, which may have more than
+/// that of the base model.
 fn with_tokens_of(
     folder: &Path,
     mut config: ModelConfig,
     multiple_of: Option<u32>,
 ) -> RunResult<ModelConfig> {
+    if !HuggingFaceTokenizer::is_in(folder) {
+        return Ok(config);
+    }
     let tokenizer = HuggingFaceTokenizer::open(folder, &TokenizerOptions::default())?;
     let multiple_of = multiple_of.map(|multiple| multiple as usize);
     config.grow_vocabulary(tokenizer.vocab_size() as usize, multiple_of)?;
     Ok(config)
 }
 
-fn with_adapters(folder: &Path, model: Model, mut arrays: Vec<HostArray>) -> RunResult<Opened> {
+/// The model with the adapters of a folder on the weights of its base model.
+fn with_adapters(
+    [folder, base]: [&Path; 2],
+    model: Model,
+    mut arrays: Vec<HostArray>,
+) -> RunResult<Opened> {
     put_adapter(&model, &mut arrays, load_adapter(folder, &model)?);
-    Ok(Opened { model: model.into(), arrays })
+    let tokenizer = if HuggingFaceTokenizer::is_in(folder) { folder } else { base };
+    Ok(Opened { model: model.into(), arrays, tokenizer: tokenizer.to_owned() })
 }
 
 /// The base model of adapters: a folder, or a model of the hub.
