@@ -99,7 +99,6 @@ def job(options, seed, scratch):
             "train": str(scratch / "train.jsonl"),
             "validation": str(scratch / "dev.jsonl"),
             "max_length": MAX_LENGTH,
-            "pad_to_multiple_of": 16,
         },
         "embedding": {"loss": "multiple_negatives_ranking"},
         "train": {
