@@ -17,6 +17,7 @@ use traind_proto::v1;
 
 use super::admission::{self, Admitted, Submission};
 use super::board::Board;
+use super::charge;
 use super::disk_usage::DiskUsage;
 use super::error::{Error, FieldViolation};
 use super::fences::Fences;
@@ -28,10 +29,10 @@ use super::planner::{PlanError, PlannedJob, Planner, Search};
 use super::preparer::Preparer;
 use super::queue::SharedQueue;
 use crate::access::Caller;
-use crate::access::account::Account;
 use crate::access::audit::AuditLog;
 use crate::access::logins::Logins;
 use crate::access::tokens::Tokens;
+use crate::host::meter::Meter;
 use crate::jobs::lost_store;
 use crate::jobs::record;
 use crate::jobs::reserve::Reserve;
@@ -182,7 +183,7 @@ impl Daemon {
             with_effects: false,
             search: search.as_ref(),
         };
-        match self.planner.plan(settings, planned) {
+        match self.planned(&new.owner, planned) {
             Ok(plan) => {
                 admission::refuse_misfit(&plan)?;
                 admission::refuse_without_space(&plan, &job, &self.settings.state_dir)?;
@@ -196,9 +197,9 @@ impl Daemon {
             }
             Err(error) if job.parallel.auto => return Err(error.into()),
             // What ends the planner would end the runner, or it takes more than anyone could check.
-            Err(error @ (PlanError::Died { .. } | PlanError::Timeout(_))) => {
-                return Err(error.into());
-            }
+            Err(
+                error @ (PlanError::Died { .. } | PlanError::Panicked(_) | PlanError::Timeout(_)),
+            ) => return Err(error.into()),
             // The job's runner gives a better error about the model.
             Err(error) => tracing::debug!(%error, "plan a job"),
         }
@@ -227,28 +228,32 @@ impl Daemon {
         let Admitted { new, job, missing } = admission::admit(submission, &self.settings)?;
         match missing.is_empty() {
             true => Ok((new, job)),
-            false => Err(self.with_planned(missing, &job, new.run_as)),
+            false => Err(self.with_planned(missing, &job, &new)),
         }
     }
 
     /// The violations of missing files, and those that the planner finds in the rest of the job.
-    fn with_planned(
-        &self,
-        missing: Vec<FieldViolation>,
-        job: &JobFile,
-        account: Option<Account>,
-    ) -> Error {
+    fn with_planned(&self, missing: Vec<FieldViolation>, job: &JobFile, new: &NewJob) -> Error {
+        let account = new.run_as;
         let mut violations = missing;
         let rest = admission::without_missing(job, &violations);
         let plan = |job| {
             let planned =
                 PlannedJob { job, account, may_fetch: false, with_effects: false, search: None };
-            self.planner.plan(&self.settings, planned)
+            self.planned(&new.owner, planned)
         };
         if let Some(Err(PlanError::Violations(found))) = rest.as_ref().map(plan) {
             violations.extend(found.into_iter().map(FieldViolation::from));
         }
         Error::JobFile { violations }
+    }
+
+    /// Plans a job, and counts the planner's processor time for `owner`.
+    fn planned(&self, owner: &str, planned: PlannedJob<'_>) -> Result<Plan, PlanError> {
+        let meter = Meter::default();
+        let plan = self.planner.plan(&self.settings, planned, &meter);
+        charge::charge(&self.store, &self.settings.host, owner, &meter);
+        plan
     }
 
     /// Stores a job, unless its folders are in use. The checkpoint that it resumes from is held until it ends.
@@ -309,7 +314,7 @@ impl Daemon {
             with_effects: true,
             search: search.as_ref(),
         };
-        let plan = self.planner.plan(&self.settings, planned)?;
+        let plan = self.planned(&new.owner, planned)?;
         let is_compared = search.is_some_and(|search| !search.meshes.own_mesh);
         // A comparison shows the meshes of which none fits.
         if is_here && !is_compared {

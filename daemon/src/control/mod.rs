@@ -5,6 +5,7 @@ pub(crate) mod admission;
 mod adoption;
 mod audit;
 mod board;
+pub(crate) mod charge;
 pub(crate) mod daemon;
 mod disk_usage;
 pub(crate) mod dispatch;

@@ -14,7 +14,9 @@ use traind_job_file::commands::PrepareAnswer;
 use traind_proto::v1;
 use traind_proto::v1::event::Kind;
 
+use super::charge;
 use super::daemon::Daemon;
+use crate::host::meter::Meter;
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Job, Store, StoreError};
 use crate::jobs::supervisor::before_jobs::preparation::{Preparation, PreparationError};
@@ -71,18 +73,23 @@ async fn prepare_next(daemon: &Arc<Daemon>, tried: &mut Tried) -> Result<Duratio
     if found.is_starting {
         return Ok(POLL);
     }
-    let id = job.id.clone();
-    if let Some(ended) = prepare(daemon, Arc::unwrap_or_clone(job)).await {
+    let (id, owner, meter) = (job.id.clone(), job.owner.clone(), Meter::default());
+    let ended = prepare(daemon, Arc::unwrap_or_clone(job), &meter).await;
+    let host = daemon.settings.clone();
+    daemon.store.run(move |store| charge::charge(store, &host.host, &owner, &meter)).await;
+    if let Some(ended) = ended {
         tried.insert(&id, is_ready || ended.is_ok());
         report(daemon, id, is_ready, ended).await?;
     }
     Ok(Duration::ZERO)
 }
 
-/// Prepares a job. Returns `None` if it was interrupted, or if the job is not to be prepared any more.
+/// Prepares a job, and adds the processor time for it to `meter`. Returns `None` if it was interrupted, or if the job
+/// is not to be prepared any more.
 async fn prepare(
     daemon: &Arc<Daemon>,
     job: Job,
+    meter: &Meter,
 ) -> Option<Result<PrepareAnswer, PreparationError>> {
     let (id, settings) = (job.id.clone(), daemon.settings.clone());
     let work = async {
@@ -92,7 +99,7 @@ async fn prepare(
             Preparation::new(&of_job, job, resolved.map_err(std::io::Error::other)?)
         });
         let preparation = new.await.map_err(std::io::Error::other)??;
-        preparation.run(&settings).await
+        preparation.run(&settings, meter).await
     };
     tokio::pin!(work);
     loop {

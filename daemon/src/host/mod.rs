@@ -3,6 +3,7 @@
 
 mod cores;
 pub(crate) mod discovery;
+pub(crate) mod meter;
 pub(crate) mod pipes;
 pub(crate) mod plugins;
 pub(crate) mod process;

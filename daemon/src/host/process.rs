@@ -62,6 +62,10 @@ pub(crate) fn boot_id() -> io::Result<String> {
 /// Contents of `/proc/<pid>/stat`.
 pub(crate) struct Stat {
     start_time: u64,
+    /// The process that opened the session.
+    pub(crate) session: u32,
+    /// Processor time of the process and of children that it waited for, in ticks.
+    ticks: u64,
     /// The process is a zombie or dead.
     pub(crate) ended: bool,
 }
@@ -77,8 +81,17 @@ impl Stat {
         let (_, fields) = text.rsplit_once(')')?;
         let mut fields = fields.split_ascii_whitespace();
         let state = fields.next()?;
-        let start_time = fields.nth(18)?.parse().ok()?;
-        Some(Stat { start_time, ended: matches!(state, "Z" | "X") })
+        let session = fields.nth(2)?.parse().ok()?;
+        let times = [fields.nth(7)?, fields.next()?, fields.next()?, fields.next()?];
+        let ticks = times.iter().map(|time| time.parse().unwrap_or(0u64)).sum();
+        let start_time = fields.nth(4)?.parse().ok()?;
+        Some(Stat { start_time, session, ticks, ended: matches!(state, "Z" | "X") })
+    }
+
+    /// The processor time of the process and of children that it waited for. Rounded up to a tick, since many processes
+    /// may end within one.
+    pub(crate) fn processor_time(&self) -> Duration {
+        Duration::from_secs_f64((self.ticks + 1) as f64 / TICKS_PER_SECOND)
     }
 }
 
@@ -168,9 +181,10 @@ mod tests {
 
     #[test]
     fn stat_survives_an_odd_command_name() {
-        let text = "7 (a) b) Z 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4242 0 0";
+        let text = "7 (a) b) Z 1 7 8 0 -1 0 0 0 0 0 1 20 300 4000 20 0 1 0 4242 0 0";
         let stat = Stat::parse(text).unwrap();
         assert!(stat.ended);
-        assert_eq!(stat.start_time, 4242);
+        assert_eq!((stat.start_time, stat.session), (4242, 8));
+        assert_eq!(stat.processor_time(), Duration::from_millis(43_220));
     }
 }

@@ -9,6 +9,7 @@ mod process;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -19,6 +20,7 @@ use traind_neuron::instruction_limit;
 
 use crate::access::account::Account;
 use crate::host::admits_any_count;
+use crate::host::meter::Meter;
 use crate::jobs::supervisor::environment::planner_environment;
 use crate::settings::Settings;
 pub(super) use process::PlanError;
@@ -93,11 +95,13 @@ pub(crate) struct Planner {
 }
 
 impl Planner {
-    /// Plans a job. Blocks while the planner runs, which includes its requests to the hub.
+    /// Plans a job, and adds the processor time for it to `meter`. Blocks while the planner runs, which includes its
+    /// requests to the hub.
     pub(crate) fn plan(
         &self,
         settings: &Settings,
         planned: PlannedJob<'_>,
+        meter: &Meter,
     ) -> Result<Plan, PlanError> {
         let PlannedJob { job, account, may_fetch, with_effects, search } = planned;
         let is_elsewhere = search.is_some_and(|search| search.is_elsewhere);
@@ -113,7 +117,7 @@ impl Planner {
             return Ok(plan.clone());
         }
         let device = if is_elsewhere { "" } else { own_device(settings, job) };
-        let search = meshes.map(|search| self.with_measures(settings, job, account, search));
+        let search = meshes.map(|search| self.with_measures(settings, planned, search, meter));
         let is_lasting = search.as_ref().is_none_or(|search| search.mpi_problem.is_empty());
         let mut request = PlanRequest {
             job: job.clone(),
@@ -129,11 +133,17 @@ impl Planner {
         let run = |request: &PlanRequest| {
             let limits = Limits::of(request.search.as_ref());
             let fetches = may_fetch && job.reads_hub();
-            run(settings, &serde_json::to_vec(request)?, fetches, account, limits)
+            let mut command = command(settings, fetches, account, limits);
+            answer(&mut command, &serde_json::to_vec(request)?, limits.time, meter)
         };
         let mut answer = run(&request);
         // A compiler that fails or takes long leaves the estimates.
-        if let Err(PlanError::Refused(_) | PlanError::Died { .. } | PlanError::Timeout(_)) = answer
+        if let Err(
+            PlanError::Refused(_)
+            | PlanError::Died { .. }
+            | PlanError::Panicked(_)
+            | PlanError::Timeout(_),
+        ) = answer
             && let Some(search) = &mut request.search
             && search.plugin.take().is_some()
         {
@@ -167,16 +177,18 @@ impl Planner {
     fn with_measures(
         &self,
         settings: &Settings,
-        job: &JobFile,
-        account: Option<Account>,
+        planned: PlannedJob<'_>,
         search: &MeshSearch,
+        meter: &Meter,
     ) -> MeshSearch {
+        let PlannedJob { job, account, .. } = planned;
         let measured = self.measured().get(&account).copied().unwrap_or_default();
         let (processor, any_core_count) = (measured.processor, admits_any_count());
         let mut search = MeshSearch { processor, any_core_count, ..search.clone() };
         let hosts = search.hosts.max(job.resources.hosts);
         if hosts > 1 && job.resources.platform == Platform::Cpu {
-            let mpi = measured.mpi.map_or_else(|| mpi::measure(&settings.runner, account), Ok);
+            let measure = || mpi::measure(&settings.runner, account, meter);
+            let mpi = measured.mpi.map_or_else(measure, Ok);
             match mpi {
                 Ok(mpi) => {
                     self.measured().entry(account).or_default().mpi = Some(mpi);
@@ -281,20 +293,19 @@ impl Limits {
     }
 }
 
-/// Runs the planner: see `traind planner` for its limits.
-fn run(
+/// The planner: see `traind planner` for its limits.
+fn command(
     settings: &Settings,
-    request: &[u8],
     fetches: bool,
     account: Option<Account>,
     limits: Limits,
-) -> Result<Vec<u8>, PlanError> {
+) -> Command {
     let roots = settings.roots.paths().map(|path| format!("--allow-root={}", path.display()));
     let environment = planner_environment(std::env::vars_os(), fetches, account.is_some());
     let mut command = planner(account, environment);
     command.args(roots).args(limits.compiles.then_some("--compile"));
     command.arg(format!("--seconds={}", limits.time.as_secs())).arg(&settings.runner);
-    answer(&mut command, request, limits.time)
+    command
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use traind_job_file::commands::MpiCost;
 
 use super::process::{PlanError, answer, planner};
 use crate::access::account::Account;
+use crate::host::meter::Meter;
 use crate::host::plugins;
 use crate::host::readiness::{Check, Finding};
 use crate::jobs::supervisor::environment::measuring_environment;
@@ -17,10 +18,14 @@ use crate::jobs::supervisor::environment::measuring_environment;
 const TIMEOUT: Duration = Duration::from_secs(25);
 
 /// Returns the runner's measurement. Blocks for about a second.
-pub(crate) fn measure(runner: &Path, account: Option<Account>) -> Result<MpiCost, PlanError> {
+pub(crate) fn measure(
+    runner: &Path,
+    account: Option<Account>,
+    meter: &Meter,
+) -> Result<MpiCost, PlanError> {
     let mut command = planner(account, measuring_environment(std::env::vars_os()));
     command.arg("--measure-mpi").arg(runner);
-    Ok(serde_json::from_slice(&answer(&mut command, &[], TIMEOUT)?)?)
+    Ok(serde_json::from_slice(&answer(&mut command, &[], TIMEOUT, meter)?)?)
 }
 
 /// Checks that processes of this host can exchange data, for `traind doctor --engine mpi`.
@@ -32,7 +37,7 @@ pub(crate) fn checks(runner: &Path, cache_dir: &Path) -> Vec<Check> {
             remedy: plugins::MPI.instructions(),
         },
     };
-    let exchange = match measure(runner, None) {
+    let exchange = match measure(runner, None, &Meter::default()) {
         Ok(cost) => Finding::Present(format!(
             "{:.0} µs and {:.2} GB/s between two processes of this host",
             1e6 * cost.latency_seconds,

@@ -4,15 +4,17 @@ use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use traind_job_file::commands::PlanViolation;
 
 use crate::access::account::Account;
+use crate::host::meter::Meter;
 
 /// How long a wait for the pipes takes at most, after which the planner may have exited.
 const POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
@@ -21,6 +23,8 @@ const CHUNK: usize = 8 << 10;
 const PIPE_BYTES_MAX: usize = 1 << 20;
 /// A plan takes a few hundred bytes.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// The exit code of a Rust program that panics.
+const PANICKED: i32 = 101;
 /// The last bytes that a planner wrote about itself.
 const SAID_BYTES_MAX: usize = 64 * 1024;
 
@@ -39,6 +43,11 @@ pub enum PlanError {
         .said.is_empty().then(String::new).unwrap_or_else(|| format!(": {}", .said))
     )]
     Died { signal: i32, said: String },
+    /// The planner panicked, as by sizes whose product no number has.
+    #[error(
+        "the planner failed: {0}: does the model's config.json have the sizes that you expect?"
+    )]
+    Panicked(String),
     #[error(
         "the planner took longer than {} s: try again when the host is less busy, or name the mesh in place of comparing \
          all (without --auto or `parallel: auto`)",
@@ -60,31 +69,36 @@ pub(super) fn planner(
     command
 }
 
-/// Runs a planner to its end. Returns what it wrote. The planner's user can stop it, and hold its pipes open, so
-/// that nothing is waited for beyond the deadline.
+/// Runs a planner to its end, and adds its processor time to `meter`. Returns what it wrote. The planner's user can
+/// stop it, and hold its pipes open, so that nothing is waited for beyond the deadline.
 pub(super) fn answer(
     command: &mut Command,
     request: &[u8],
     most: Duration,
+    meter: &Meter,
 ) -> Result<Vec<u8>, PlanError> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(PlanError::Start)?;
+    let metering = meter.of_process(Some(child.id()));
     let exchanged = Exchange::with(&mut child, request).and_then(|exchange| {
-        let ended = exchange.until_exit(&mut child, most)?;
-        if ended.is_none() {
+        let exchanged = exchange.until_exit(&child, most)?;
+        if exchanged.is_none() {
             let _ = child.kill();
-            let _ = child.wait();
         }
-        Ok(ended)
+        Ok(exchanged)
     });
-    let ended = exchanged.map_err(PlanError::Start)?;
-    let Some((status, Exchange { out, err, .. })) = ended else {
+    // The kernel keeps the time of a process until it is waited for.
+    drop(metering);
+    let status = child.wait();
+    let ended = exchanged.and_then(|exchanged| Ok((exchanged, status?)));
+    let (Some(Exchange { out, err, .. }), status) = ended.map_err(PlanError::Start)? else {
         return Err(PlanError::Timeout(most));
     };
     let said = String::from_utf8_lossy(&err).trim().to_owned();
     match status.signal() {
         Some(signal) => Err(PlanError::Died { signal, said }),
         None if status.success() => Ok(out),
+        None if status.code() == Some(PANICKED) => Err(PlanError::Panicked(said)),
         None if said.is_empty() => Err(PlanError::Refused(format!("the planner failed: {status}"))),
         None => Err(PlanError::Refused(said)),
     }
@@ -117,18 +131,14 @@ impl<'a> Exchange<'a> {
     }
 
     /// Exchanges data until the planner exits. Returns `None` if that takes longer.
-    fn until_exit(
-        mut self,
-        child: &mut Child,
-        most: Duration,
-    ) -> io::Result<Option<(ExitStatus, Self)>> {
+    fn until_exit(mut self, child: &Child, most: Duration) -> io::Result<Option<Self>> {
         let start = Instant::now();
         while start.elapsed() <= most {
-            let exited = child.try_wait()?;
+            let has_exited = has_exited(child)?;
             // What it wrote before it exited is in the pipes.
             self.exchange();
-            if let Some(status) = exited {
-                return Ok(Some((status, self)));
+            if has_exited {
+                return Ok(Some(self));
             }
             self.wait()?;
         }
@@ -169,6 +179,13 @@ impl<'a> Exchange<'a> {
     }
 }
 
+/// Whether the process has exited; it can still be waited for.
+fn has_exited(child: &Child) -> io::Result<bool> {
+    let Some(pid) = Pid::from_raw(child.id().cast_signed()) else { return Ok(true) };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    Ok(waitid(WaitId::Pid(pid), options)?.is_some())
+}
+
 /// Reads at most what a pipe can hold. A pipe that ends is dropped.
 fn read(pipe: &mut Option<impl Read>, mut keep: impl FnMut(&[u8])) {
     let mut chunk = [0; CHUNK];
@@ -190,7 +207,23 @@ mod tests {
     const MOST: Duration = Duration::from_secs(60);
 
     fn run(script: &str, request: &[u8], most: Duration) -> Result<Vec<u8>, PlanError> {
-        answer(Command::new("sh").args(["-c", script]), request, most)
+        answer(Command::new("sh").args(["-c", script]), request, most, &Meter::default())
+    }
+
+    #[test]
+    fn the_processor_time_of_planners_is_metered_however_they_end() {
+        let busy = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done";
+        for (end, most) in [
+            ("", MOST),
+            ("exit 3", MOST),
+            ("kill -9 $$", MOST),
+            ("sleep 99", Duration::from_secs(3)),
+        ] {
+            let meter = Meter::default();
+            let script = format!("{busy}; {end}");
+            let _ = answer(Command::new("sh").args(["-c", &script]), b"", most, &meter);
+            assert!(meter.time() > Duration::from_millis(60), "{end}: {:?}", meter.time());
+        }
     }
 
     #[test]
@@ -202,6 +235,8 @@ mod tests {
         let refused = run("cat >&2; echo last >&2; exit 3", &request, MOST).unwrap_err();
         let PlanError::Refused(said) = refused else { panic!("{refused}") };
         assert!(said.ends_with("xlast") && said.len() < SAID_BYTES_MAX, "{}", said.len());
+        let panicked = run("echo overflow >&2; exit 101", &[], MOST).unwrap_err();
+        assert!(matches!(&panicked, PlanError::Panicked(said) if said == "overflow"), "{panicked}");
         let died = run("echo gone >&2; kill -9 $$", &request, MOST).unwrap_err();
         assert!(matches!(&died, PlanError::Died { signal: 9, said } if said == "gone"), "{died}");
     }

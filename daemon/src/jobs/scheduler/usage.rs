@@ -29,6 +29,12 @@ impl Usage {
         Usage { as_of: self.as_of.min(now), ..self }
     }
 
+    /// Adds core time that was used just before `time`.
+    pub(crate) fn with(self, core_seconds: f64, time: i64, half_life: Duration) -> Usage {
+        let before = self.at(time, half_life);
+        Usage { core_seconds: before.core_seconds + core_seconds, ..before }
+    }
+
     /// Adds a run that held some cores between two moments. The result is as of its end, or later.
     pub(crate) fn with_run(
         self,

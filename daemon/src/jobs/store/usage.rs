@@ -34,6 +34,12 @@ impl Store {
         let sql = "SELECT user, core_seconds, as_of FROM usage";
         Ok(self.many(sql, [], read, "read the usage")?.into_iter().collect())
     }
+
+    /// Adds core time that processes used for a user without holding cores, as of now.
+    pub(crate) fn charge(&self, user: &str, core_seconds: f64) -> Result<(), StoreError> {
+        let half_life = self.half_life();
+        change(&self.writer(), user, |before| before.with(core_seconds, clock::now(), half_life))
+    }
 }
 
 /// Adds a run that has ended.
@@ -45,18 +51,26 @@ pub(super) fn add_run(
     until: i64,
     half_life: Duration,
 ) -> Result<(), StoreError> {
-    let add = || {
+    change(connection, user, |before| before.with_ended_run(cores, since, until, half_life))
+}
+
+/// Changes the core time of a user.
+fn change(
+    connection: &Connection,
+    user: &str,
+    add: impl FnOnce(Usage) -> Usage,
+) -> Result<(), StoreError> {
+    let change = || {
         let mut known =
             connection.prepare_cached("SELECT core_seconds, as_of FROM usage WHERE user = ?1")?;
         let read =
             |row: &rusqlite::Row<'_>| Ok(Usage { core_seconds: row.get(0)?, as_of: row.get(1)? });
         let before = known.query_row([user], read).optional()?.unwrap_or_default();
-        let before = before.not_after(clock::now());
-        let Usage { core_seconds, as_of } = before.with_ended_run(cores, since, until, half_life);
+        let Usage { core_seconds, as_of } = add(before.not_after(clock::now()));
         let sql = "INSERT OR REPLACE INTO usage (user, core_seconds, as_of) VALUES (?1, ?2, ?3)";
         connection.prepare_cached(sql)?.execute(params![user, core_seconds, as_of])
     };
-    add().map(drop).map_err(StoreError::sqlite("store the usage"))
+    change().map(drop).map_err(StoreError::sqlite("store the usage"))
 }
 
 #[cfg(test)]
@@ -81,6 +95,19 @@ mod tests {
         let as_of = store.writer().query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
         assert!(as_of <= clock::now(), "{as_of}");
         assert!(store.usage().unwrap()["ann"].core_seconds >= 99.0);
+    }
+
+    #[test]
+    fn core_time_without_a_run_is_added_to_that_of_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("traind.db")).unwrap();
+        store.charge("ann", 2.5).unwrap();
+        store.charge("ann", 4.0).unwrap();
+        store.charge("bob", 1.0).unwrap();
+        let usage = store.usage().unwrap();
+        for (user, seconds) in [("ann", 6.5), ("bob", 1.0)] {
+            assert!((usage[user].core_seconds - seconds).abs() < 1e-3, "{usage:?}");
+        }
     }
 
     #[test]

@@ -93,6 +93,10 @@ async fn a_job_whose_planner_dies_is_refused() {
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
     assert_eq!(refused.get_error_details().error_info().unwrap().reason, "PLAN_FAILED");
     assert!(refused.message().contains("died (signal 6): memory allocation failed"), "{refused}");
+    // A panic, as by an overflow, is no consent either.
+    install_planner(&host.path(""), "echo 'attempt to multiply with overflow' >&2; exit 101");
+    let refused = host.create(host.request("panics", 1)).await.unwrap_err();
+    assert!(refused.message().contains("failed: attempt to multiply with overflow"), "{refused}");
 }
 
 #[tokio::test]

@@ -3,10 +3,11 @@
 use std::fs;
 
 use traind_proto::v1::event::Kind;
-use traind_proto::v1::{Event, Job, JobState, Prepared};
+use traind_proto::v1::{Event, Job, JobState, ListSharesRequest, Prepared};
 
-use crate::support::host::{Host, until, until_file};
-use crate::support::runner::STOPS_WHEN_ASKED;
+use crate::security::access::own_user;
+use crate::support::host::{Host, PATIENCE, until, until_file};
+use crate::support::runner::{STOPS_WHEN_ASKED, install_planner, install_preparation};
 
 /// A host on which preparations answer at once.
 async fn host_that_prepares(answer: &str) -> Host {
@@ -121,4 +122,51 @@ async fn a_preparation_ends_with_its_daemon() {
     assert_eq!(host.cli(&["drain"]).status.code(), Some(0));
     until_ended(pid).await;
     assert_eq!(host.daemon_end().await, Some(0));
+}
+
+/// A loop of some tenths of a second.
+const BUSY: &str = "i=0; while [ $i -lt 500000 ]; do i=$((i + 1)); done";
+/// The least that counts for it, in seconds.
+const BUSY_SECONDS: f64 = 0.15;
+
+/// The core time that counts in shares, in seconds.
+async fn used(host: &Host) -> f64 {
+    let shares = host.cores().await.list_shares(ListSharesRequest::default()).await.unwrap();
+    shares.into_inner().groups.iter().map(|group| group.usage_core_seconds).sum()
+}
+
+#[tokio::test]
+async fn planners_and_preparations_count_in_fair_shares_however_they_end() {
+    let mut host = Host::new(1, STOPS_WHEN_ASKED);
+    // Its jobs wait, and no run counts.
+    let user = own_user();
+    let access = format!(
+        "users: {{{user}: admin}}\nfair_shares: {{half_life_hours: 1000}}\n\
+         groups: {{a: {{members: [{user}], limits: {{running_jobs: 0}}}}}}\n"
+    );
+    fs::write(host.path("access.yaml"), access).unwrap();
+    host.options = vec!["--access".to_owned(), host.path("access.yaml").display().to_string()];
+    host.start().await;
+    install_planner(&host.path(""), &format!("{BUSY}; echo 'no such model' >&2; exit 1"));
+    host.submit_with("planned", "cores: 1, prepare: false").await;
+    let planned = used(&host).await;
+    assert!(planned > BUSY_SECONDS, "{planned}");
+
+    fs::remove_file(host.path("frames/plan.sh")).unwrap();
+    install_preparation(&host.path(""), BUSY);
+    let prepared = host.submit("prepared", 1).await;
+    host.until(&prepared.id, |job| job.last_sequence == 3).await;
+    let of_preparation = used(&host).await - planned;
+    assert!(of_preparation > BUSY_SECONDS, "{of_preparation}");
+
+    install_preparation(&host.path(""), &format!("{BUSY}; touch busy; cat > /dev/null"));
+    let cancelled = host.submit("cancelled", 1).await;
+    until_file(&host.path("busy")).await;
+    let before = used(&host).await;
+    host.cancel(&cancelled.id).await.unwrap();
+    let start = std::time::Instant::now();
+    while used(&host).await < before + BUSY_SECONDS {
+        assert!(start.elapsed() < PATIENCE, "{before}, {}", used(&host).await);
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
 }

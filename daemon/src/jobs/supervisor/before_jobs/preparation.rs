@@ -14,6 +14,7 @@ use tokio::process::{Child, Command};
 use traind_job_file::commands::{PrepareAnswer, PrepareRequest};
 use traind_job_file::{JobFile, Platform, RunSpec};
 
+use crate::host::meter::{Meter, Metering};
 use crate::host::pipes::beginning;
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::store::Job;
@@ -79,13 +80,19 @@ impl Preparation {
         Ok(Preparation { request, job })
     }
 
-    /// Runs the preparation to its end. Dropping the future ends the process.
-    pub(crate) async fn run(&self, settings: &Settings) -> Result<PrepareAnswer, PreparationError> {
+    /// Runs the preparation to its end, and adds its processor time to `meter`. Dropping the future ends the process.
+    pub(crate) async fn run(
+        &self,
+        settings: &Settings,
+        meter: &Meter,
+    ) -> Result<PrepareAnswer, PreparationError> {
         let tree = Tree::of_preparation(&self.job.id, settings);
         let _removal = RemoveGroup(tree.clone());
         let mut child = self.command(settings, &tree).spawn()?;
         let timeout = self.timeout();
-        let answered = tokio::time::timeout(timeout, self.ask(&mut child)).await;
+        // Dropped before the process is killed.
+        let metering = meter.of_process(child.id());
+        let answered = tokio::time::timeout(timeout, self.ask(&mut child, metering)).await;
         answered.unwrap_or(Err(PreparationError::Timeout(timeout)))
     }
 
@@ -96,7 +103,11 @@ impl Preparation {
         }
     }
 
-    async fn ask(&self, child: &mut Child) -> Result<PrepareAnswer, PreparationError> {
+    async fn ask(
+        &self,
+        child: &mut Child,
+        metering: Metering,
+    ) -> Result<PrepareAnswer, PreparationError> {
         let mut request = serde_json::to_vec(&self.request).map_err(io::Error::other)?;
         request.push(b'\n');
         // The process ends where the pipe is closed, so it stays open until the answer is there.
@@ -105,6 +116,7 @@ impl Preparation {
             pipe.write_all(&request).await?;
         }
         let answer = beginning(child.stdout.take(), ANSWER_BYTES_MAX).await?;
+        drop(metering);
         let status = child.wait().await?;
         drop(pipe);
         serde_json::from_slice(&answer).map_err(|_| PreparationError::Died(status))
