@@ -9,6 +9,7 @@ mod fetch;
 mod file;
 mod formats;
 mod paths;
+mod place;
 mod records;
 mod row;
 #[cfg(feature = "s3")]
@@ -22,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 pub use columns::{CastType, Columns};
 pub use fetch::FetchContext;
+pub(crate) use place::Place;
 pub(crate) use records::truth_of_text;
 pub use records::{Records, Value};
 pub(crate) use row::{ImageCell, Row, image_of};
@@ -216,11 +218,18 @@ impl Source {
 
     /// The location of record number `record` of `records`, which came from `part`.
     pub fn location(&self, part: Part, records: &Records, record: usize) -> Location {
-        let (file, row) = (&self.files[part.file], records.row(record));
+        self.location_of(Place::new(part, records, record))
+    }
+
+    /// The location of a record of which only the place is kept. Counts the lines of some files up to there: for errors
+    /// alone.
+    pub(crate) fn location_of(&self, place: Place) -> Location {
+        let Place { part, row, mark } = place;
+        let file = &self.files[part.file];
         if let Some(own) = self.file_of_row(part, row) {
             return Location::of_row(&file.path.name.join(own), 0);
         }
-        let line = records.mark(record).and_then(|mark| file.data.line(mark));
+        let line = mark.and_then(|mark| file.data.line(mark));
         Location { file: file.path.name.clone(), row, line }
     }
 

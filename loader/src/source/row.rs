@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::error::{Error, ImageProblem, Location, Result, TokenizeProblem};
 use crate::image::BYTES_MAX;
-use crate::source::{Part, Records, Source, Value};
+use crate::source::{Part, Place, Records, Source, Value};
 
 /// One row of a file.
 pub(crate) struct Row<'records> {
@@ -100,6 +100,11 @@ impl<'records> Row<'records> {
     /// A tokenizer's problem as an error at this row.
     pub(crate) fn tokenize_error(&self, problem: TokenizeProblem) -> Error {
         Error::Tokenize { at: self.location(), problem: Box::new(problem) }
+    }
+
+    /// The place of the row, by which its location can be found later.
+    pub(crate) fn place(&self) -> Place {
+        Place::new(self.part, self.records, self.record)
     }
 
     /// The location of the row.

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use super::part::SourcePart;
 use crate::error::{Location, Result};
 use crate::labels::{LabelEncoder, LabelLists, LabelReader, RowLabel, TokenLabel, about_doubtful};
-use crate::source::Row;
+use crate::source::{Place, Row};
 use crate::tasks::{LackingRows, Preprocessor, SetContext, TaskSpec};
 
 /// The most rows without a text that are read to find one that has its texts.
@@ -19,7 +19,7 @@ pub(super) struct RowsCheck<'a> {
     context: &'a SetContext<'a>,
     /// The rows to check of each part behind the first ones that lack a text.
     rows_max: u64,
-    labels: SeenLabels,
+    labels: SeenLabels<'a>,
     /// The rows that lack a text.
     pub(super) lacking: LackingRows,
     /// The rows up to the first that has its texts; None where one has.
@@ -59,7 +59,8 @@ impl<'a> RowsCheck<'a> {
     }
 
     /// Checks the rows of a part, at most the first `limit`.
-    pub(super) fn part(&mut self, part: &SourcePart, limit: Option<u64>) -> Result<()> {
+    pub(super) fn part(&mut self, part: &'a SourcePart, limit: Option<u64>) -> Result<()> {
+        self.labels.parts.push(part);
         let columns = self.task.columns_of_set(part.set, part.source.columns());
         let mut rows = PartRows { left: limit.unwrap_or(u64::MAX), lacking: 0, checked: 0 };
         let (mut failed, mut ends) = (None, false);
@@ -120,7 +121,7 @@ impl<'a> RowsCheck<'a> {
         self.has_example |= !examples.is_empty() && !self.may_be_too_long(row);
         for example in examples {
             if let Some(label) = example.label {
-                self.labels.push(label, || row.location());
+                self.labels.push(label, row.place());
             }
         }
         labels.map_or(Ok(()), LabelReader::check_count)?;
@@ -165,48 +166,58 @@ pub(super) struct Settled {
 
 /// The labels so far.
 #[derive(Default)]
-struct SeenLabels {
-    /// Each class with the place where it is first.
-    classes: Vec<(TokenLabel, Location)>,
+struct SeenLabels<'a> {
+    /// The parts so far.
+    parts: Vec<&'a SourcePart>,
+    /// Each class with the place where it is first, and the number of its part. The line of a place is counted only for
+    /// an error: for each of many classes, that would read the file again.
+    classes: Vec<(TokenLabel, (usize, Place))>,
     known: HashSet<TokenLabel>,
     /// The rows of each class that is the label of rows.
     rows: HashMap<u32, u64>,
     /// The lists of rows, with their places.
     lists: LabelLists,
-    places: Vec<Location>,
+    places: Vec<(usize, Place)>,
 }
 
-impl SeenLabels {
-    fn push(&mut self, label: RowLabel, at: impl Fn() -> Location) {
+impl SeenLabels<'_> {
+    /// Adds the label of a row of the newest part.
+    fn push(&mut self, label: RowLabel, place: Place) {
+        let at = (self.parts.len() - 1, place);
         match label {
             RowLabel::Class(number) => {
                 *self.rows.entry(number).or_default() += 1;
                 self.class(TokenLabel { number, continues: false }, at);
             }
             RowLabel::Tokens(tokens) => {
-                tokens.into_iter().flatten().for_each(|label| self.class(label, &at));
+                tokens.into_iter().flatten().for_each(|label| self.class(label, at));
             }
             RowLabel::Many(numbers, are_flags) => {
                 self.lists.push(&numbers, are_flags);
-                self.places.push(at());
+                self.places.push(at);
                 for number in numbers {
-                    self.class(TokenLabel { number, continues: false }, &at);
+                    self.class(TokenLabel { number, continues: false }, at);
                 }
             }
             RowLabel::Numbers(_) | RowLabel::TokenIds(_) | RowLabel::Span(..) => {}
         }
     }
 
-    fn class(&mut self, label: TokenLabel, at: impl Fn() -> Location) {
+    fn class(&mut self, label: TokenLabel, at: (usize, Place)) {
         if self.known.insert(label) {
-            self.classes.push((label, at()));
+            self.classes.push((label, at));
         }
+    }
+
+    fn location(&self, (part, place): (usize, Place)) -> Location {
+        self.parts[part].source.location_of(place)
     }
 
     /// Fails where a label has no id by the rule of all of them.
     fn settle(&self, reader: &LabelReader<'_>) -> Result<Settled> {
         if !self.places.is_empty() {
-            let at = |row: u64, problem| reader.error(self.places[row as usize].clone(), problem);
+            let at =
+                |row: u64, problem| reader.error(self.location(self.places[row as usize]), problem);
             if let Some((encoder, _)) = reader.one_hot(&self.lists, at)? {
                 return Ok(Settled { rule: Some(Some(encoder)), ..Settled::default() });
             }
@@ -214,7 +225,7 @@ impl SeenLabels {
         let (encoder, ids) = reader.rule()?;
         let mut rows_of_ids: HashMap<usize, u64> = HashMap::new();
         for (label, at) in &self.classes {
-            let id = ids.of(*label).map_err(|problem| reader.error(at.clone(), problem))?;
+            let id = ids.of(*label).map_err(|problem| reader.error(self.location(*at), problem))?;
             let rows = self.rows.get(&label.number).copied().unwrap_or_default();
             *rows_of_ids.entry(id.max(0) as usize).or_default() += rows;
         }

@@ -9,7 +9,8 @@ use super::order::Order;
 use super::*;
 use crate::dataset::{DatasetOptions, OpenSet, TokenizedSet};
 use crate::error::Result;
-use crate::tasks::{SequenceClassification, TaskSpec};
+use crate::labels::{LabelEncoder, LabelKind, LabelSpec};
+use crate::tasks::{KnownTokenizer, SequenceClassification, TaskSpec};
 use crate::testing::{DataFolder, WordTokenizer};
 use crate::token_row::TokenLimits;
 
@@ -152,4 +153,39 @@ fn texts_that_are_no_splits_are_refused() {
     for text in ["", "train[", "train[1]", "train[a:b]", "train[:110%]", "train(closest)", "a b"] {
         assert!(SplitPart::parse(text).is_err(), "{text}");
     }
+}
+
+/// Lines were counted for the place of each class, from the beginning of the file: a planner took longer for some
+/// thousand classes than it may.
+#[test]
+fn the_classes_of_many_rows_are_checked_without_counting_lines() {
+    const ROWS: usize = 4_000;
+    let folder = DataFolder::new();
+    let text = "a ".repeat(500);
+    let rows: String = (0..ROWS).map(|row| format!("{text},class {row}\n")).collect();
+    folder.write("a.csv", format!("text,label\n{rows}"));
+    folder.write("bad.csv", format!("text,label\n{rows}{text},class {ROWS}\n"));
+    let label =
+        |kind| LabelSpec { column: "label".to_owned(), kind, weight: None, ignored: Vec::new() };
+    let check = |name: &str, kind: LabelKind| {
+        let files: Files = [folder.path(name).to_str().unwrap().to_owned()].into_iter().collect();
+        let set =
+            MixedSet { parts: vec![(files, SplitRange::default())], limit: None, weight: None };
+        let mixture = Mixture { sets: vec![set], mixing: Mixing::Concatenate, seed: 0 };
+        let task = TaskSpec::SequenceClassification(SequenceClassification {
+            text: "text".to_owned(),
+            text_pair: None,
+            label: Some(label(kind)),
+        });
+        crate::dataset::check_files(&mixture, &task, KnownTokenizer::default(), true)
+    };
+    let start = std::time::Instant::now();
+    let rule = check("a.csv", LabelKind::Infer { num_labels: None }).unwrap().rule;
+    assert_eq!(rule.flatten().unwrap().num_labels(), ROWS as u32);
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+    // An error still has its line.
+    let names = (0..ROWS).map(|row| format!("class {row}")).collect();
+    let kind = LabelKind::Encoder(LabelEncoder::of_model(names));
+    let error = check("bad.csv", kind).map(drop).unwrap_err().to_string();
+    assert!(error.contains(&format!("(line {})", ROWS + 2)), "{error}");
 }
