@@ -9,13 +9,15 @@ use std::time::{Duration, Instant};
 
 use traind_proto::event_log::{EventLogError, EventLogWriter};
 use traind_proto::v1::event::Kind;
-use traind_proto::v1::{Log, LogLevel, Warning};
+use traind_proto::v1::{Finished, Log, LogLevel, Warning};
 
 use super::echo;
 
 /// How long writes that fail are retried at the start and the end of a run.
 const RETRY_FOR: Duration = Duration::from_secs(60);
 const RETRY_EVERY: Duration = Duration::from_millis(200);
+/// The longest text of an event, which may quote a word of a file: an event has a limited size.
+const TEXT_BYTES_MAX: usize = 64 << 10;
 /// The most warnings that wait for [`Journal::take_warnings`].
 const WARNINGS_MAX: usize = 100;
 
@@ -55,7 +57,8 @@ impl Journal {
     }
 
     /// Appends an event. The run must end where this fails.
-    pub(crate) fn record(&self, kind: Kind) -> Result<(), EventLogError> {
+    pub(crate) fn record(&self, mut kind: Kind) -> Result<(), EventLogError> {
+        limit_texts(&mut kind);
         let mut log = self.log();
         log.print(&kind);
         if log.has_ended { Ok(()) } else { log.writer.append(kind).map(drop) }
@@ -63,7 +66,8 @@ impl Journal {
 
     /// Appends the last event and waits until all are durable. Retries, since the outcome of a run
     /// is known from this event alone. A thread that comes second appends nothing.
-    pub(crate) fn record_last(&self, kind: Kind) -> Result<(), EventLogError> {
+    pub(crate) fn record_last(&self, mut kind: Kind) -> Result<(), EventLogError> {
+        limit_texts(&mut kind);
         if std::mem::replace(&mut self.log().has_ended, true) {
             return Ok(());
         }
@@ -78,7 +82,8 @@ impl Journal {
 
     /// Records a warning. `code` is machine-readable, in upper snake case.
     pub(crate) fn warn(&self, code: &str, message: impl Into<String>) -> Result<(), EventLogError> {
-        let message = message.into();
+        let mut message = message.into();
+        limit_text(&mut message);
         print_line(format_args!("warning: {code}: {message}"));
         self.keep_warning(format!("{code}: {message}"));
         self.record(Kind::Warning(Warning { code: code.to_owned(), message }))
@@ -114,6 +119,29 @@ impl EventLog {
     }
 }
 
+/// Cuts texts that may quote words of any length, such as a value of a model's config or the name of a column.
+fn limit_texts(kind: &mut Kind) {
+    match kind {
+        Kind::Finished(Finished { failure: Some(failure), .. }) => {
+            limit_text(&mut failure.message);
+            let others = [&mut failure.field, &mut failure.file, &mut failure.tensor];
+            others.into_iter().flatten().for_each(limit_text);
+        }
+        Kind::Warning(warning) => limit_text(&mut warning.message),
+        Kind::Log(log) => limit_text(&mut log.message),
+        _ => {}
+    }
+}
+
+fn limit_text(text: &mut String) {
+    if text.len() > TEXT_BYTES_MAX {
+        let kept = text.floor_char_boundary(TEXT_BYTES_MAX);
+        let left_out = text.len() - kept;
+        text.truncate(kept);
+        text.push_str(&format!("… and {left_out} bytes more"));
+    }
+}
+
 /// Writes a line to `runner.log`. Unlike `eprintln!` it does not panic where the disk is full.
 pub(crate) fn print_line(line: impl Display) {
     let _ = writeln!(std::io::stderr(), "{line}");
@@ -138,6 +166,29 @@ mod tests {
     use traind_proto::v1::Finished;
 
     use super::*;
+
+    /// The daemon took a run that could not write its last event for one whose disk is full, and repeated it for hours.
+    #[test]
+    fn texts_that_quote_long_words_are_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.log");
+        let journal = Journal::open(&path).unwrap();
+        let long = "é".repeat(2 << 20);
+        let failure = traind_proto::v1::Failure {
+            message: format!("hidden_act: expected a name, found {long}"),
+            file: Some(long.clone()),
+            ..Default::default()
+        };
+        journal.warn("A", long.clone()).unwrap();
+        journal.info(long).unwrap();
+        let last = Finished { failure: Some(failure), ..Finished::default() };
+        journal.record_last(Kind::Finished(last)).unwrap();
+        let events = EventLogReader::open(&path).unwrap().read_from(0).unwrap();
+        let Some(Kind::Finished(finished)) = events[2].event.kind.clone() else { panic!() };
+        let message = finished.failure.unwrap().message;
+        assert!(message.starts_with("hidden_act: expected a name, found éé"), "{}", message.len());
+        assert!(message.ends_with("bytes more") && message.len() < 66 << 10, "{}", message.len());
+    }
 
     #[test]
     fn the_last_event_is_the_first_of_two() {
