@@ -148,9 +148,10 @@ async fn planners_and_preparations_count_in_fair_shares_however_they_end() {
     host.options = vec!["--access".to_owned(), host.path("access.yaml").display().to_string()];
     host.start().await;
     install_planner(&host.path(""), &format!("{BUSY}; echo 'no such model' >&2; exit 1"));
-    host.submit_with("planned", "cores: 1, prepare: false").await;
+    let job = host.submit_with("planned", "cores: 1, prepare: false").await;
     let planned = used(&host).await;
     assert!(planned > BUSY_SECONDS, "{planned}");
+    host.cancel(&job.id).await.unwrap();
 
     fs::remove_file(host.path("frames/plan.sh")).unwrap();
     install_preparation(&host.path(""), BUSY);
@@ -158,6 +159,7 @@ async fn planners_and_preparations_count_in_fair_shares_however_they_end() {
     host.until(&prepared.id, |job| job.last_sequence == 3).await;
     let of_preparation = used(&host).await - planned;
     assert!(of_preparation > BUSY_SECONDS, "{of_preparation}");
+    host.cancel(&prepared.id).await.unwrap();
 
     install_preparation(&host.path(""), &format!("{BUSY}; touch busy; cat > /dev/null"));
     let cancelled = host.submit("cancelled", 1).await;
