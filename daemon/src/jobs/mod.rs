@@ -15,6 +15,7 @@ pub(crate) mod lost_store;
 pub(crate) mod one_line;
 pub(crate) mod record;
 pub(crate) mod reserve;
+pub(crate) mod restored;
 pub(crate) mod run_dir;
 pub(crate) mod scheduler;
 pub(crate) mod state;

@@ -35,6 +35,9 @@ pub(crate) struct Manifest {
     /// Microseconds since 1970 at which the store was copied.
     pub time: i64,
     pub jobs: u64,
+    /// The state folder, to which the runners of jobs in clusters report. Earlier versions did not write it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_dir: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error)]

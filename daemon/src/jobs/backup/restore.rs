@@ -10,6 +10,7 @@ use traind_durable::sync_folder;
 
 use super::{ACCESS, AUDIT, BackupError, MANIFEST, Manifest, VERSION};
 use crate::jobs::doctor::{LOCK, STORE, StoppedState};
+use crate::jobs::restored::Restored;
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::store::Store;
 use crate::jobs::supervisor::claim::{self, Claim};
@@ -56,7 +57,7 @@ pub(crate) fn restore(path: &Path, state_dir: &Path) -> Result<Manifest, BackupE
     // The checksum is at the end.
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(no_backup)?;
     check_store(path, &aside)?;
-    begin_anew(state_dir, &aside)?;
+    begin_anew(state_dir, &aside, &manifest)?;
     let store = state_dir.join(STORE);
     fs::rename(&aside, &store).map_err(BackupError::io("restore", &store))?;
     sync_folder(state_dir).map_err(BackupError::io("sync", state_dir))?;
@@ -99,9 +100,21 @@ fn check_store(path: &Path, store: &Path) -> Result<(), BackupError> {
 }
 
 /// Lets all unfinished jobs continue from their newest checkpoints, as after a crash of their host. Runners that may
-/// still be alive report to the folder that was backed up, and jobs that waited may have run since.
-fn begin_anew(state_dir: &Path, store: &Path) -> Result<(), BackupError> {
+/// still be alive report to the folder that was backed up, and jobs that waited may have run since. Those of clusters
+/// are looked for there before they are submitted again.
+fn begin_anew(state_dir: &Path, store: &Path, manifest: &Manifest) -> Result<(), BackupError> {
     let store = Store::open(store)?;
+    for job in store.unfinished()?.iter().filter(|job| job.cluster_kind().is_some()) {
+        let run_dir = RunDir::new(state_dir, &job.id);
+        let before = manifest.state_dir.as_deref();
+        let restored = Restored {
+            time: manifest.time,
+            since_attempt: job.attempt + u32::from(!job.state.is_active()),
+            run_dir: before.map(|before| RunDir::new(Path::new(before), &job.id).path().to_owned()),
+            follows: None,
+        };
+        restored.write(&run_dir).map_err(BackupError::io("write", run_dir.path()))?;
+    }
     store.expect_checkpoints()?;
     for id in store.ids()? {
         let run_dir = RunDir::new(state_dir, &id);
@@ -222,7 +235,8 @@ mod tests {
     /// An archive with a manifest, and what `append` adds.
     fn archive(append: impl Fn(&mut Builder<zstd::Encoder<'_, Vec<u8>>>)) -> Vec<u8> {
         let mut archive = Builder::new(zstd::Encoder::new(Vec::new(), 0).unwrap());
-        let manifest = Manifest { version: VERSION, traind: String::new(), time: 0, jobs: 1 };
+        let manifest =
+            Manifest { version: VERSION, traind: String::new(), time: 0, jobs: 1, state_dir: None };
         let json = serde_json::to_vec(&manifest).unwrap();
         let mut first = header(EntryType::Regular, json.len() as u64);
         archive.append_data(&mut first, MANIFEST, &json[..]).unwrap();

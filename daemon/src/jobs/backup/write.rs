@@ -91,6 +91,10 @@ fn write(
         traind: env!("CARGO_PKG_VERSION").to_owned(),
         time,
         jobs: ids.len() as u64,
+        state_dir: state_dir
+            .canonicalize()
+            .ok()
+            .and_then(|path| path.into_os_string().into_string().ok()),
     };
     let mut encoder = zstd::Encoder::new(BufWriter::new(file), 0).map_err(io_error)?;
     encoder.include_checksum(true).map_err(io_error)?;
@@ -202,6 +206,8 @@ fn header(kind: EntryType, uid: u32) -> Header {
     header.set_entry_type(kind);
     header.set_mode(0o600);
     header.set_uid(uid.into());
+    // Of a link, whose entry nobody could read without it.
+    header.set_size(0);
     header
 }
 

@@ -13,7 +13,7 @@ mod submission;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-use traind_job_file::{Engine, RunSpec};
+use traind_job_file::{Engine, JobFile, RunSpec};
 
 use crate::access::account::Account;
 
@@ -141,6 +141,23 @@ impl Cluster {
         let id = match self {
             Cluster::Slurm => slurm::find(job_id, attempt, account).await?,
             Cluster::Kubernetes => kubernetes::find(spec).await?,
+        };
+        Ok(id.map(|id| ClusterJob { cluster: self, id }))
+    }
+
+    /// Finds the newest attempt of a job, among those from `since`.
+    pub(crate) async fn newest(
+        self,
+        job_id: &str,
+        since: u32,
+        job: &JobFile,
+        account: Option<Account>,
+    ) -> Result<Option<ClusterJob>, ClusterError> {
+        let id = match self {
+            Cluster::Slurm => slurm::newest(job_id, since, account).await?,
+            Cluster::Kubernetes => {
+                kubernetes::newest(job_id, since, &job.kubernetes.namespace).await?
+            }
         };
         Ok(id.map(|id| ClusterJob { cluster: self, id }))
     }

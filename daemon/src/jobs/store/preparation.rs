@@ -1,6 +1,6 @@
 //! How preparations of waiting jobs ended.
 
-use traind_proto::v1::event::Kind;
+use traind_proto::v1::{self, event::Kind};
 
 use super::{Job, Store, StoreError};
 use crate::jobs::state::JobState;
@@ -12,6 +12,12 @@ impl Store {
             JobState::Pending => draft.append(ended),
             _ => Ok(()),
         })
+    }
+
+    /// Stores a warning about a job.
+    pub(crate) fn warn(&self, id: &str, code: &str, message: String) -> Result<Job, StoreError> {
+        let code = code.to_owned();
+        self.edit(id, |draft| draft.append(Kind::Warning(v1::Warning { code, message })))
     }
 }
 

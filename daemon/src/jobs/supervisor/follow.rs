@@ -108,7 +108,7 @@ impl Follower {
             }
             self.ask_cluster().await;
             // Checked before the log is read, so that its last events are not missed.
-            let ended = self.runner.as_ref().is_none_or(Runner::has_ended);
+            let ended = self.runner.as_ref().is_none_or(Runner::has_ended) || self.is_lost();
             match self.copy_events(ended).await {
                 Ok(()) if ended => return Some(()),
                 Ok(()) => {
@@ -123,6 +123,11 @@ impl Follower {
             }
             self.supervisor.pause(PERIOD).await?;
         }
+    }
+
+    /// Whether nothing more will be known of an adopted run, whose processes are others'.
+    fn is_lost(&self) -> bool {
+        self.damage.is_some() && self.job.is_adopted()
     }
 
     /// Stores what a cluster reports about the job, or looks for signs of life in an adopted run.
@@ -154,7 +159,9 @@ impl Follower {
         while self.damage.is_none() {
             let (length, offset) = (length(&path)?, self.job.log_offset);
             if length < offset {
-                self.damage = Some(cut_short(&path));
+                let linked = self.run_dir.linked().map(|folder| folder.join("events.log"));
+                self.damage = Some(cut_short(&linked.unwrap_or(path)));
+                break;
             }
             if length <= offset {
                 break;

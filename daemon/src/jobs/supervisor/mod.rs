@@ -21,6 +21,7 @@ mod stop;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod unseen;
 mod verdict;
 mod witness;
 
@@ -128,7 +129,7 @@ impl Supervisor {
     async fn attend_once(&self, mut job: Job, begin: Begin, requests: StopRequests) {
         let found = match begin {
             Begin::Launch => launch::launch(self, &mut job).await,
-            Begin::Attach => match self.attach(&job).await {
+            Begin::Attach => match self.attach(&mut job).await {
                 Some(found) => Ok(found),
                 None => return,
             },
@@ -151,7 +152,7 @@ impl Supervisor {
     }
 
     /// Looks for the runner until its fate is known; `None` if the daemon closes meanwhile.
-    async fn attach(&self, job: &Job) -> Option<Found> {
+    async fn attach(&self, job: &mut Job) -> Option<Found> {
         loop {
             match launch::attach(self, job).await {
                 Ok(found) => return Some(found),
@@ -196,6 +197,11 @@ impl Supervisor {
         {
             return self.retry_launch(&job, &message).await;
         }
+        let job = match trouble.is_none() {
+            true => self.settle_unseen(job, &run_dir, end.as_ref()).await,
+            false => Some(job),
+        };
+        let Some(job) = job else { return };
         let evidence = Evidence {
             cancelled: job.state == JobState::Cancelling,
             killed,

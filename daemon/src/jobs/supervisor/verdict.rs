@@ -9,6 +9,7 @@ use traind_proto::{reasons, v1};
 use crate::jobs::cluster::{End, EndKind};
 use crate::jobs::one_line::LAST_LINES;
 use crate::jobs::state::Outcome;
+use crate::jobs::store::Job;
 use crate::jobs::wire;
 
 /// Exit code of runners and launchers that cannot write into the run folder, and so cannot report
@@ -108,15 +109,24 @@ fn death(evidence: &Evidence) -> v1::Failure {
         message.push('\n');
         message.push_str(&evidence.log_tail);
     }
-    let reason = match evidence.end.as_ref().map(|end| end.kind) {
+    failure_of(evidence.end.as_ref(), message, evidence.step)
+}
+
+/// The failure of a job by what its cluster says of it. `said`: where its output is.
+pub(super) fn death_in_cluster(job: &Job, end: &End, said: &str) -> v1::Failure {
+    let step = job.progress.as_ref().map(|progress| progress.step);
+    failure_of(Some(end), format!("{}; {said}", end.description), step)
+}
+
+fn failure_of(end: Option<&End>, message: String, step: Option<u64>) -> v1::Failure {
+    let reason = match end.map(|end| end.kind) {
         Some(EndKind::OutOfMemory) => reasons::OUT_OF_MEMORY,
         _ => reasons::RUNNER_DIED,
     };
     // The cluster ends a job at its own limit, whose runners could not save in time.
     let kinds = [EndKind::HostLost, EndKind::TimeLimit];
-    let transient = evidence.end.as_ref().is_some_and(|end| kinds.contains(&end.kind));
-    let (reason, step) = (reason.to_owned(), evidence.step);
-    let host = evidence.end.as_ref().and_then(|end| end.host.clone());
+    let transient = end.is_some_and(|end| kinds.contains(&end.kind));
+    let (reason, host) = (reason.to_owned(), end.and_then(|end| end.host.clone()));
     v1::Failure { reason, message, step, transient, host, ..Default::default() }
 }
 

@@ -1,6 +1,7 @@
 //! Jobs that a cluster places.
 
 mod kubernetes;
+mod restored;
 mod slurm;
 
 use traind_proto::v1::Event;

@@ -86,6 +86,36 @@ async fn an_adopted_run_is_followed_over_a_drain_to_its_end() {
 }
 
 #[tokio::test]
+async fn an_adopted_run_is_followed_by_the_daemon_of_a_restored_backup() {
+    let mut host = Host::started(1, COMPLETES).await;
+    let mut run = Run::begin(&host.path("out"));
+    run.log(step(7));
+    let id = adopt(&host);
+    host.until(&id, |job| job.progress.as_ref().is_some_and(|it| it.step == 7)).await;
+    assert!(host.cli(&["backup", "kept", "--state-dir", "state"]).status.success());
+    run.log(step(8));
+    host.kill_daemon();
+    let kept = host.path("kept").display().to_string();
+    let (mut other, mut without) = (Host::new(1, COMPLETES), Host::new(1, COMPLETES));
+    for host in [&mut other, &mut without] {
+        assert!(host.cli(&["restore", &kept, "--state-dir", "state"]).status.success());
+    }
+    other.start().await;
+    run.log(finished(Outcome::Completed, None));
+    let job = other.until_state(&id, JobState::Completed).await;
+    assert_eq!((job.metrics.get("eval_accuracy"), job.attempt), (Some(&0.5), 1));
+    // A host that does not see the folder says so.
+    fs::rename(&run.folder, host.path("moved")).unwrap();
+    without.start().await;
+    let failure = without.until_state(&id, JobState::Failed).await.failure.unwrap();
+    let folder = run.folder.display().to_string();
+    assert!(
+        failure.message.contains(&folder) && failure.message.contains("removed"),
+        "{failure:?}"
+    );
+}
+
+#[tokio::test]
 async fn an_adopted_run_is_asked_to_stop_by_a_file() {
     let host = Host::started(1, COMPLETES).await;
     let mut run = Run::begin(&host.path("out"));

@@ -31,7 +31,7 @@ const OF_HOST: [&str; 9] = [
 ];
 /// Starts the runner unless the daemon has given the attempt up.
 const COMMAND: &str =
-    "test -e \"$1\" && exit 0; exec traind-runner \"$0\" >> \"$0/runner.log\" 2>&1";
+    "test -e \"$1\" && exit 75; exec traind-runner \"$0\" >> \"$0/runner.log\" 2>&1";
 
 /// The name of an attempt's objects.
 pub(super) fn name(job_id: &str, attempt: u32) -> String {

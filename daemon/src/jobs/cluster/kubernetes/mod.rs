@@ -87,6 +87,29 @@ pub(super) async fn find(spec: &RunSpec) -> Result<Option<String>, ClusterError>
     Ok(Some(id))
 }
 
+/// The most attempts that are looked for at once. Each is a word of the request.
+const ATTEMPTS_MAX: u32 = 100;
+
+/// Finds the newest attempt of a job among those from `since`, whose names follow from it.
+pub(super) async fn newest(
+    job_id: &str,
+    since: u32,
+    namespace: &str,
+) -> Result<Option<String>, ClusterError> {
+    let names: Vec<String> = (since..since.saturating_add(ATTEMPTS_MAX))
+        .map(|attempt| manifest::name(job_id, attempt))
+        .collect();
+    let (path, wanted) = (jobs(namespace), names.join(","));
+    let path = format!("{path}?labelSelector={LABEL}%20in%20%28{wanted}%29");
+    let found = get(&path).await?.map_err(Problem::into_error)?;
+    let items = found["items"].as_array().map_or(&[][..], Vec::as_slice);
+    let has = |name: &str| {
+        items.iter().any(|it| it.pointer("/metadata/name").and_then(Value::as_str) == Some(name))
+    };
+    let newest = names.into_iter().rev().find(|name| has(name));
+    Ok(newest.map(|name| format!("{namespace}/{name}")))
+}
+
 /// Asks for a job's state, with that of its pods.
 pub(super) async fn report(id: &str) -> Result<Report, ClusterError> {
     let (namespace, name) = split(id);

@@ -60,6 +60,27 @@ pub(super) async fn find(
     attempt: u32,
     account: Option<Account>,
 ) -> Result<Option<String>, ClusterError> {
+    let wanted = script::comment(job_id, attempt);
+    let jobs = jobs(account).await?;
+    let mut found = jobs.into_iter().filter(|(_, comment)| *comment == wanted);
+    Ok(found.next().map(|(id, _)| id))
+}
+
+/// Finds the newest attempt of a job by its comment.
+pub(super) async fn newest(
+    job_id: &str,
+    since: u32,
+    account: Option<Account>,
+) -> Result<Option<String>, ClusterError> {
+    let jobs = jobs(account).await?.into_iter();
+    let attempts = jobs.filter_map(|(id, comment)| Some((script::attempt(job_id, &comment)?, id)));
+    let newest =
+        attempts.filter(|(attempt, _)| *attempt >= since).max_by_key(|(attempt, _)| *attempt);
+    Ok(newest.map(|(_, id)| id))
+}
+
+/// The ids and comments of a user's jobs.
+async fn jobs(account: Option<Account>) -> Result<Vec<(String, String)>, ClusterError> {
     let user = account.unwrap_or_else(Account::own).uid;
     let call = Call::new("squeue", account)
         .arg("--noheader")
@@ -67,10 +88,8 @@ pub(super) async fn find(
         .arg(format!("--user={user}"))
         .arg("--format=%i|%k");
     let answer = succeed("squeue", call.run().await?)?;
-    let wanted = script::comment(job_id, attempt);
     let jobs = answer.output.lines().filter_map(|line| line.trim().split_once('|'));
-    let mut found = jobs.filter(|(_, comment)| *comment == wanted);
-    Ok(found.next().map(|(id, _)| id.to_owned()))
+    Ok(jobs.map(|(id, comment)| (id.to_owned(), comment.to_owned())).collect())
 }
 
 /// Asks for a job's state: of the controller, and of the accounting once that has forgotten it.

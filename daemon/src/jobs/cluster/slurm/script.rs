@@ -18,6 +18,10 @@ const NOTICE_RESOLUTION_SECONDS: u64 = 60;
 /// themselves, and report why.
 const WAIT_SECONDS: u64 = 90;
 
+/// The exit code of an attempt that was given up. It must not seem to have completed to a daemon that was restored from
+/// a backup, which has the cluster's word alone.
+const GIVEN_UP: u8 = 75;
+
 /// Slurm's priorities are sums of weights of some thousand each.
 const NICE_PER_PRIORITY: i64 = 100;
 
@@ -100,6 +104,11 @@ pub(super) fn comment(job_id: &str, attempt: u32) -> String {
     format!("traind/{job_id}/{attempt}")
 }
 
+/// The attempt of a job that has this comment.
+pub(super) fn attempt(job_id: &str, comment: &str) -> Option<u32> {
+    comment.strip_prefix(&format!("traind/{job_id}/"))?.parse().ok()
+}
+
 /// The batch script.
 pub(super) fn text(job: &Submission<'_>) -> String {
     let (runner, run_dir) = (quoted(job.runner.as_os_str()), quoted(job.run_dir.as_os_str()));
@@ -112,7 +121,7 @@ pub(super) fn text(job: &Submission<'_>) -> String {
            echo \"$(hostname) does not see the run folder\" {run_dir} >&2; exit 1\n\
          fi\n\
          # The daemon has given this attempt up.\n\
-         if [ -e {void} ]; then exit 0; fi\n\
+         if [ -e {void} ]; then exit {GIVEN_UP}; fi\n\
          exec srun --kill-on-bad-exit=0 --wait={WAIT_SECONDS}{label} {runner} {run_dir}\n",
         id = job.spec.job_id,
         attempt = job.spec.attempt,
@@ -196,6 +205,12 @@ mod tests {
     }
 
     #[test]
+    fn a_comment_names_its_attempt() {
+        assert_eq!(attempt("b4", &comment("b4", 12)), Some(12));
+        assert_eq!([attempt("b4", "traind/b45/1"), attempt("b4", "mine")], [None, None]);
+    }
+
+    #[test]
     fn devices_are_requested_as_the_cluster_counts_them() {
         let option = |platform: &str| {
             let resources =
@@ -227,7 +242,7 @@ mod tests {
             r"exec srun --kill-on-bad-exit=0 --wait=90 --label '/opt/traind-runner' '/state/it'\''s 5%/b4'"
         );
         assert!(
-            script.contains(r"if [ -e '/state/it'\''s 5%/b4/void-2' ]; then exit 0; fi"),
+            script.contains(r"if [ -e '/state/it'\''s 5%/b4/void-2' ]; then exit 75; fi"),
             "{script}"
         );
     }

@@ -11,8 +11,9 @@ use super::super::claim::{self, Claim};
 use super::super::cluster_run::ClusterRun;
 use super::super::environment::cluster_environment;
 use super::super::runner::Runner;
-use super::{Found, LaunchError, prepare};
+use super::{Found, LaunchError, prepare, restored};
 use crate::jobs::cluster::{Cluster, ClusterError, ClusterJob, Submission};
+use crate::jobs::restored::Restored;
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::store::{Job, Store};
 use crate::settings::Settings;
@@ -23,11 +24,17 @@ pub(super) async fn launch(
     cluster: Cluster,
     job: &mut Job,
 ) -> Result<Found, LaunchError> {
+    let run_dir = RunDir::new(&supervisor.settings.state_dir, &job.id);
+    if let Some(found) = restored::find(supervisor, cluster, job, &run_dir).await? {
+        return Ok(found);
+    }
+    // What was followed has ended, and this attempt is the daemon's own.
+    Restored::remove(&run_dir)
+        .map_err(|source| LaunchError::RunDir { path: run_dir.path().to_owned(), source })?;
     let (settings, id) = (supervisor.settings.clone(), job.id.clone());
     let prepared = supervisor.store.run(move |store| prepare(store, &settings, &id)).await?;
     let Some(prepared) = prepared else { return Ok(Found::Unclaimed) };
     job.log_offset = prepared.log_offset;
-    let run_dir = RunDir::new(&supervisor.settings.state_dir, &job.id);
     remove_void(cluster, job, &prepared.spec, &run_dir).await?;
     let fenced = fenced_hosts(supervisor, job).await?;
     let avoided: BTreeSet<String> = job.avoided_hosts().into_iter().chain(fenced.clone()).collect();
@@ -134,9 +141,12 @@ async fn record(
 pub(super) async fn attach(
     supervisor: &Supervisor,
     cluster: Cluster,
-    job: &Job,
+    job: &mut Job,
 ) -> Result<Found, LaunchError> {
     let run_dir = RunDir::new(&supervisor.settings.state_dir, &job.id);
+    if let Some(found) = restored::find(supervisor, cluster, job, &run_dir).await? {
+        return Ok(found);
+    }
     let found = |job: ClusterJob, account| {
         Found::Alive(Runner::Cluster(Box::new(ClusterRun::new(job, account))))
     };

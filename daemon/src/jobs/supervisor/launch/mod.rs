@@ -1,6 +1,7 @@
 //! Starts the runner of a job that was just placed, or finds the one that an earlier daemon started.
 
 mod cluster;
+mod restored;
 
 use std::error::Error as _;
 use std::fs::{self, DirBuilder, Permissions};
@@ -27,6 +28,7 @@ use crate::jobs::run_dir::RunDir;
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Job, Store, StoreError};
 use crate::settings::Settings;
+pub(super) use restored::RESTORED;
 
 /// The fate of a runner.
 pub(super) enum Found {
@@ -218,7 +220,7 @@ pub(super) fn prepare_cache(account: Account, cache_dir: &Path) -> Result<(), La
 
 /// Finds the runner of a job that was active when an earlier daemon ended. After an error it is not
 /// known whether the runner is alive, so the job must not be settled.
-pub(super) async fn attach(supervisor: &Supervisor, job: &Job) -> Result<Found, LaunchError> {
+pub(super) async fn attach(supervisor: &Supervisor, job: &mut Job) -> Result<Found, LaunchError> {
     if let Some(cluster) = job.cluster_kind() {
         return cluster::attach(supervisor, cluster, job).await;
     }

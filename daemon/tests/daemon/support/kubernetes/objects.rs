@@ -33,6 +33,9 @@ impl Objects {
             ("POST", ["api", "v1", "namespaces", namespace, "services"]) => {
                 self.create("Service", namespace, body)
             }
+            ("GET", ["apis", "batch", "v1", "namespaces", _, "jobs"]) => {
+                (200, self.list_jobs(query))
+            }
             ("GET", ["apis", "batch", "v1", "namespaces", _, "jobs", name]) => {
                 match self.job(name) {
                     Some(job) => (200, job.clone()),
@@ -110,6 +113,21 @@ impl Objects {
         // Objects of a list have no kind.
         let items: Vec<&Value> = self.pods.iter().filter(is_selected).collect();
         json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items})
+    }
+
+    /// Lists the Jobs whose label is one of those of the query.
+    fn list_jobs(&self, query: &str) -> Value {
+        let codes =
+            [("+", " "), ("%20", " "), ("%28", "("), ("%29", ")"), ("%2C", ","), ("%2F", "/")];
+        let decoded =
+            codes.iter().fold(query.to_owned(), |text, (code, it)| text.replace(code, it));
+        let values = decoded.strip_prefix("labelSelector=traind/job in (").unwrap();
+        let values: Vec<&str> = values.strip_suffix(")").unwrap().split(',').collect();
+        let is_selected = |job: &&Value| {
+            job["metadata"]["labels"][LABEL].as_str().is_some_and(|it| values.contains(&it))
+        };
+        let items: Vec<&Value> = self.jobs.iter().filter(is_selected).collect();
+        json!({"kind": "JobList", "apiVersion": "batch/v1", "metadata": {}, "items": items})
     }
 
     /// Marks a Job as deleted. It stays until its pods have ended.
