@@ -206,7 +206,7 @@ fn header(kind: EntryType, uid: u32) -> Header {
     header.set_entry_type(kind);
     header.set_mode(0o600);
     header.set_uid(uid.into());
-    // Of a link, whose entry nobody could read without it.
+    // No reader takes an entry without one, also that of a link.
     header.set_size(0);
     header
 }
