@@ -5,8 +5,8 @@ use traind_choices::doubtful_labels;
 use super::encoder::LabelEncoder;
 
 impl LabelEncoder {
-    /// The classes, by id, whose rows may have no label: a dash or a missing value in words, or -1 beside all numbers
-    /// from 0 to some other. None where a map, a model or the files name the classes.
+    /// The classes, by id, whose rows may have no label: a dash or a missing value in words, or -1 beside
+    /// several numbers from 0 on. None where a map, a model or the files name the classes.
     pub fn doubtful_classes(&self) -> impl Iterator<Item = (usize, &str)> {
         let names = if self.is_of_data() { self.id2label() } else { &[] };
         doubtful_labels(names).map(|id| (id, names[id].as_str()))

@@ -311,6 +311,9 @@ fn classes_that_may_be_none_are_doubtful() {
     check(infer(None), &texts(&["a", "nan", "n/a"]), &[(1, "n/a"), (2, "nan")]);
     check(infer(None), &integers(&[2, -1, 0, 1]), &[(0, "-1")]);
     check(infer(None), &integers(&[0, 1, -1]), &[(0, "-1")]);
+    // Rows may lack some of the classes.
+    check(infer(None), &integers(&[0, 2, -1]), &[(0, "-1")]);
+    check(infer(None), &integers(&[1, 7, 3, -1]), &[(0, "-1")]);
     // Other numbers than those that follow -1, and names that say something.
     check(infer(None), &integers(&[-1, 1]), &[]);
     check(infer(None), &integers(&[-1, 0]), &[]);
