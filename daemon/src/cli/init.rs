@@ -1,4 +1,4 @@
-//! `traind init`: writes a job file from a model folder, the beginning of a data file and a few
+//! `traind init`: writes a job file from a model folder, a data file and a few
 //! questions. Works without a daemon, with the rights of its user.
 
 use std::fs::{File, OpenOptions};
@@ -14,8 +14,8 @@ use super::endings::{self, JOB_FILE_ENDINGS, JOB_FILES};
 use super::exit::Exit;
 use super::submit::is_standard;
 
-/// The most bytes that are read of a data file.
-const HEAD_BYTES_MAX: u64 = 1 << 20;
+/// The most bytes that are read of a data file: its labels may stand anywhere.
+const HEAD_BYTES_MAX: u64 = 1 << 28;
 
 /// Write a job file from a model, a data file and a few questions
 #[derive(clap::Args)]
@@ -192,7 +192,7 @@ fn check_data(data: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reads the beginning of a local file; `None` for others, and for formats without names of columns.
+/// Reads a local file, or the beginning of a large one; `None` for others, and for formats without names of columns.
 fn head_of(data: &str) -> anyhow::Result<Option<Head>> {
     check_data(data)?;
     let path = Path::new(data);
@@ -203,7 +203,7 @@ fn head_of(data: &str) -> anyhow::Result<Option<Head>> {
     let mut bytes = Vec::new();
     file.take(HEAD_BYTES_MAX).read_to_end(&mut bytes).with_context(|| format!("read {data}"))?;
     let is_whole = (bytes.len() as u64) < HEAD_BYTES_MAX;
-    match guess_head::head(data, &bytes) {
+    match guess_head::head(data, &bytes, is_whole) {
         Err(error) if is_whole => bail!("{data}: no row can be read: {error}"),
         // The first row is longer.
         Err(_) => Ok(None),
@@ -436,12 +436,16 @@ mod tests {
         assert_eq!(written("snli.csv", snli), serde_json::json!(["-"]));
         let rows = "{\"tokens\": [\"a\", \"b\", \"c\"], \"ner_tags\": [0, 2, 1]}\n{\"tokens\": [\"c\"], \"ner_tags\": [-1]}\n";
         assert_eq!(written("words.jsonl", rows), serde_json::json!(["-1"]));
+        // Behind more than a MiB, in a last line without an end.
+        let many = "a,b,neutral\n".repeat(100_000);
+        let snli = format!("premise,hypothesis,label\n{many}a,c,-");
+        assert_eq!(written("long.csv", &snli), serde_json::json!(["-"]));
         assert_eq!(written("tweets.csv", "tweet,stars\na,3\n"), serde_json::json!([]));
     }
 
     #[test]
     fn columns_that_no_name_suggests_are_to_be_named() {
-        let head = guess_head::head("a.csv", b"id,toxic,remark\n").unwrap().unwrap();
+        let head = guess_head::head("a.csv", b"id,toxic,remark\n", true).unwrap().unwrap();
         let found = lacking("a.csv", "sequence-classification", &head, &[]).unwrap();
         let expect = "a.csv has the columns id, toxic, remark: name the right ones in the job file as data.text \
                       and data.label";

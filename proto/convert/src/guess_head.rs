@@ -1,4 +1,4 @@
-//! Reads the beginning of a data file for `traind init`: its columns, and the settings without which it cannot be read.
+//! Reads a data file for `traind init`: its columns, the settings without which it cannot be read, and its labels.
 
 use std::collections::BTreeSet;
 
@@ -6,35 +6,63 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use traind_choices::doubtful_labels;
 
-/// The beginning of a file.
+/// A file, or the beginning of a large one.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Head {
     /// The names of its columns.
     pub names: Vec<String>,
     /// Fields of `data` that it needs, with their values.
     pub settings: Vec<(&'static str, String)>,
-    /// Its first rows.
-    rows: Vec<Map<String, Value>>,
+    text: String,
+    rows: Rows,
+    /// Whether the text is all of the file.
+    is_whole: bool,
+}
+
+/// How a file has its rows.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+enum Rows {
+    /// As lines of fields with a delimiter between them, behind a header.
+    Table(char),
+    /// As objects, in lines or in a list.
+    Json,
+    /// Without columns.
+    #[default]
+    Lines,
 }
 
 impl Head {
     /// The labels of a column by which data sets mark rows without one. Rows may have a list of labels, and an empty
     /// label stands for a missing value.
     pub fn no_labels(&self, column: &str) -> Vec<String> {
-        let mut labels = BTreeSet::new();
-        for row in &self.rows {
-            match row.get(column) {
-                Some(Value::Array(list)) => labels.extend(list.iter().map(label)),
-                value => labels.extend([value.map(label).unwrap_or_default()]),
-            }
-        }
-        let labels: Vec<String> = labels.into_iter().collect();
+        let labels = self.labels(column).into_iter().collect::<Vec<String>>();
         let has_missing = labels.len() > 1 && labels[0].is_empty();
         let named = &labels[usize::from(has_missing)..];
         let missing = has_missing.then(String::new);
         // The classes -1, 0 and 1 are often those of a scale.
         let doubtful = doubtful_labels(named).filter(|_| named != ["-1", "0", "1"]);
         missing.into_iter().chain(doubtful.map(|place| named[place].clone())).collect()
+    }
+
+    /// The distinct labels of a column.
+    fn labels(&self, column: &str) -> BTreeSet<String> {
+        let mut labels = BTreeSet::new();
+        match self.rows {
+            Rows::Table(delimiter) => {
+                let Some(place) = self.names.iter().position(|name| name == column) else {
+                    return labels;
+                };
+                let value = |line| fields(line, delimiter).into_iter().nth(place);
+                let lines = table(&self.text, self.is_whole);
+                labels.extend(lines.map(|line| value(line).unwrap_or_default()));
+            }
+            Rows::Json => rows(&self.text).for_each(|row| match row.get(column) {
+                Some(Value::Array(list)) => labels.extend(list.iter().map(label)),
+                value => labels.extend([value.map(label).unwrap_or_default()]),
+            }),
+            Rows::Lines => {}
+        }
+        labels
     }
 }
 
@@ -50,33 +78,34 @@ fn label(value: &Value) -> String {
 /// Delimiters of CSV files other than a comma.
 const DELIMITERS: [char; 3] = [';', '\t', '|'];
 
-/// Reads the first `bytes` of a file called `name`; `None` for formats that do not begin with names of columns. Fails
-/// where the first row of JSON cannot be read.
-pub fn head(name: &str, bytes: &[u8]) -> Result<Option<Head>, serde_json::Error> {
+/// Reads `bytes` of a file called `name`: the first ones, or with `is_whole` all of them. `None` for formats that do
+/// not begin with names of columns. Fails where the first row of JSON cannot be read.
+pub fn head(name: &str, bytes: &[u8], is_whole: bool) -> Result<Option<Head>, serde_json::Error> {
     let name = name.to_lowercase();
     let (encoding, text) = decoded(bytes);
     let text = text.trim_start_matches('\u{feff}').trim_start_matches(['\r', '\n']);
     let line = text.lines().next().unwrap_or_default();
-    let mut head = Head::default();
+    let mut head = Head { is_whole, ..Head::default() };
     head.settings.extend(encoding.map(|encoding| ("encoding", encoding.to_owned())));
     if name.ends_with(".csv") {
         let found = delimiter(line);
         head.names = fields(line, found);
         head.settings.extend((found != ',').then(|| ("delimiter", found.to_string())));
-        head.rows = table(&head.names, text, found);
+        head.rows = Rows::Table(found);
     } else if name.ends_with(".tsv") {
         head.names = fields(line, '\t');
-        head.rows = table(&head.names, text, '\t');
+        head.rows = Rows::Table('\t');
     } else if name.ends_with(".jsonl") || name.ends_with(".ndjson") || name.ends_with(".json") {
         let first = first_row(text)?;
         head.names = first.keys().cloned().collect();
         head.settings.extend(layout(&first).map(|layout| ("format", layout.to_owned())));
-        head.rows = rows(text);
+        head.rows = Rows::Json;
     } else if name.ends_with(".txt") {
         head.names = vec!["text".to_owned()];
     } else {
         return Ok(None);
     }
+    head.text = text.to_owned();
     Ok(Some(head))
 }
 
@@ -120,34 +149,30 @@ fn fields(line: &str, delimiter: char) -> Vec<String> {
     found
 }
 
-/// The rows behind the header of CSV, without a last one that does not end.
-fn table(names: &[String], text: &str, delimiter: char) -> Vec<Map<String, Value>> {
+/// The lines of the rows behind the header of CSV. A last one without an end is a row if the text is that of a whole
+/// file.
+fn table(text: &str, is_whole: bool) -> impl Iterator<Item = &str> {
     let mut quoted = false;
-    let lines = text.split_inclusive(|c| {
+    let lines = text.split_inclusive(move |c| {
         quoted ^= c == '"';
         c == '\n' && !quoted
     });
-    let lines =
-        lines.skip(1).filter_map(|line| line.strip_suffix('\n')).filter(|line| !line.is_empty());
-    let row = |line: &str| {
-        let values = fields(line, delimiter).into_iter().map(Value::String);
-        names.iter().cloned().zip(values).collect()
-    };
-    lines.map(row).collect()
+    let ended = move |line: &'_ str| is_whole || line.ends_with('\n');
+    let rows = lines.skip(1).filter(move |line| ended(line));
+    rows.map(|line| line.strip_suffix('\n').unwrap_or(line)).filter(|line| !line.is_empty())
 }
 
 /// The rows of a list or of lines, up to one that cannot be read.
-fn rows(text: &str) -> Vec<Map<String, Value>> {
-    let mut rest = text.trim_start();
-    rest = rest.strip_prefix('[').unwrap_or(rest);
-    let mut found = Vec::new();
-    loop {
+fn rows(text: &str) -> impl Iterator<Item = Map<String, Value>> {
+    let rest = text.trim_start();
+    let mut rest = rest.strip_prefix('[').unwrap_or(rest);
+    std::iter::from_fn(move || {
         let mut stream = serde_json::Deserializer::from_str(rest).into_iter();
-        let Some(Ok(row)) = stream.next() else { return found };
-        found.push(row);
+        let row = stream.next()?.ok()?;
         rest = rest[stream.byte_offset()..].trim_start();
         rest = rest.strip_prefix(',').unwrap_or(rest);
-    }
+        Some(row)
+    })
 }
 
 /// The first row of a list or of lines.
@@ -174,7 +199,7 @@ mod tests {
 
     #[track_caller]
     fn check(name: &str, bytes: &[u8], names: &str, settings: &[(&'static str, &str)]) {
-        let head = head(name, bytes).unwrap().unwrap();
+        let head = head(name, bytes, false).unwrap().unwrap();
         let found: Vec<(&str, &str)> =
             head.settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
         assert_eq!((head.names.join("/").as_str(), found.as_slice()), (names, settings), "{name}");
@@ -189,23 +214,26 @@ mod tests {
         check("a.jsonl", b"{\"text\": 1, \"label\": 2}\n{\"te", "text/label", &[]);
         check("a.json", b"[\n  {\"text\": \"a\",\n \"label\": 2},\n {\"te", "text/label", &[]);
         check("a.txt", b"It was", "text", &[]);
-        assert_eq!(head("a.parquet", b"PAR1").unwrap(), None);
-        assert!(head("a.json", b"[").unwrap_err().is_eof());
-        assert!(head("a.json", b"7").unwrap_err().is_data());
+        assert_eq!(head("a.parquet", b"PAR1", true).unwrap(), None);
+        assert!(head("a.json", b"[", true).unwrap_err().is_eof());
+        assert!(head("a.json", b"7", true).unwrap_err().is_data());
     }
 
     #[test]
     fn labels_that_mark_rows_without_one_are_found() {
         let check = |name: &str, text: &str, column: &str, expect: &[&str]| {
-            let head = head(name, text.as_bytes()).unwrap().unwrap();
+            let head = head(name, text.as_bytes(), false).unwrap().unwrap();
             assert_eq!(head.no_labels(column), expect, "{text}");
         };
         let snli = "text,label\n\"a\nb, c\",neutral\na,-\nb,contradiction\n";
         check("a.csv", snli, "label", &["-"]);
         check("a.csv", "text;label\r\n-;1\r\nb;0\r\n", "label", &[]);
         check("a.tsv", "text\tlabel\na\t0\nb\t\nc\t1\n", "label", &[""]);
-        // The last row may go on.
-        check("a.csv", "text,label\na,0\nb,-", "label", &[]);
+        // The last row may go on, unless it is the last of the file.
+        let open = "text,label\na,0\nb,-";
+        check("a.csv", open, "label", &[]);
+        let whole = head("a.csv", open.as_bytes(), true).unwrap().unwrap();
+        assert_eq!(whole.no_labels("label"), ["-"]);
         let lines = "{\"label\": 2}\n{\"label\": -1}\n{\"label\": 0}\n{\"label\": 1}\n{\"lab";
         check("a.jsonl", lines, "label", &["-1"]);
         check(
@@ -216,6 +244,9 @@ mod tests {
         );
         check("a.jsonl", "{\"tags\": [0, -1]}\n{\"tags\": [1, 2]}\n", "tags", &["-1"]);
         check("a.csv", "text,label\na,0\nb,-1\nc,1\n", "label", &[]);
+        // Rows may lack some of the classes.
+        check("a.csv", "text,label\na,0\nb,-1\nc,2\n", "label", &["-1"]);
+        check("a.csv", "text,label\na,0\nb,-1\nc,2\n", "class", &[]);
         // A file without labels has none to leave out.
         check("a.jsonl", "{\"label\": null}", "label", &[]);
     }
