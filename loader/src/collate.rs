@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use rayon::prelude::*;
 
 use crate::batch::{
-    ArraySpec, BatchAxis, CoreBatch, Padding, RowData, TargetPadding, batch_sums, equal_part_rows,
-    masked_arrays, packed_arrays,
+    ArraySpec, BatchAxis, CoreBatch, Padding, RowData, TargetPadding, answer_factors,
+    answer_weights, batch_sums, equal_part_rows, masked_arrays, packed_arrays,
 };
 use crate::dataset::{Continuation, TokenizedSet};
 use crate::error::{Error, Result};
 use crate::image::Augmentation;
+use crate::labels::Labels;
 use crate::masking::Masking;
 use crate::sampler::{BatchPlan, ScheduledBatch};
 
@@ -103,11 +104,14 @@ impl Collator {
             source: self.padding.padded_length(longest.unwrap_or(0), positions) as usize,
             target: self.padded_target_length(plan) as usize,
         };
+        let answers = self.answer_factors(plan, padded);
         let start = Instant::now();
         let shards = self.shards.clone().unwrap_or(0..plan.cores);
         let of_plan = |plan: &BatchPlan| -> Result<Option<Vec<CoreBatch>>> {
             let cores = shards.clone();
-            cores.map(|core| self.core_batch(plan, core, scheduled.epoch, padded)).collect()
+            cores
+                .map(|core| self.core_batch(plan, core, scheduled.epoch, padded, answers))
+                .collect()
         };
         let (cores, sizes) = match of_plan(plan)? {
             Some(cores) => (cores, plan.sizes),
@@ -136,12 +140,25 @@ impl Collator {
         self.set.target_lengths().map_or(0, |lengths| lengths[row as usize])
     }
 
+    /// The factors of the starts and the ends of answers in a batch, on all cores; None where rows have none.
+    fn answer_factors(&self, plan: &BatchPlan, padded: PaddedLengths) -> Option<[f32; 2]> {
+        let Labels::Span { .. } = self.set.labels() else { return None };
+        let within = |&row: &u32| {
+            let row = row as usize;
+            let tokens = self.set.lengths()[row] as usize;
+            let row = self.placed(row, tokens, padded);
+            (row.weight, row.answers_within().unwrap_or_default())
+        };
+        Some(answer_factors(plan.rows.iter().map(within)))
+    }
+
     fn core_batch(
         &self,
         plan: &BatchPlan,
         core: usize,
         epoch: u64,
         padded: PaddedLengths,
+        answers: Option<[f32; 2]>,
     ) -> Result<Option<CoreBatch>> {
         let rows = plan.rows_of_core(core);
         let sequences = match plan.sizes.get(BatchAxis::Sequences) {
@@ -165,6 +182,9 @@ impl Collator {
         let mut slots: Vec<Option<RowData<'_>>> = slots.into_iter().flatten().collect();
         if self.masking.is_some() {
             put_batch_sums(&mut slots);
+        }
+        if let Some(factors) = answers {
+            put_answer_weights(&mut slots, factors);
         }
         let sizes = plan.sizes.with(BatchAxis::Rows, slots.len() as u32);
         let Some(masked) = masked_arrays(&sizes, &slots) else { return Ok(None) };
@@ -239,14 +259,21 @@ impl Collator {
 
     /// Tokens of a row at their positions, with nothing else of the row.
     fn sequence(&self, row: usize, ids: Vec<u32>, padded: PaddedLengths) -> RowData<'_> {
-        let first = self.padding.first_position(ids.len(), padded.source);
-        let span = first..first + ids.len();
+        let placed = self.placed(row, ids.len(), padded);
+        RowData { input_ids: ids.into_iter().map(|id| id as i32).collect(), ..placed }
+    }
+
+    /// A row of so many tokens, without these.
+    fn placed(&self, row: usize, tokens: usize, padded: PaddedLengths) -> RowData<'_> {
+        let first = self.padding.first_position(tokens, padded.source);
+        let span = first..first + tokens;
         let attended = if self.padding.is_attended { 0..padded.source } else { span.clone() };
         RowData {
-            input_ids: ids.into_iter().map(|id| id as i32).collect(),
+            input_ids: Vec::new(),
             token_type_ids: None,
             token_targets: None,
             batch_sums: [0.0; 3],
+            answer_weights: [0.0; 2],
             sampling_seed: 0,
             text_starts: None,
             unattended: None,
@@ -273,6 +300,13 @@ fn put_batch_sums(slots: &mut [Option<RowData<'_>>]) {
     slots.iter_mut().flatten().for_each(|row| row.batch_sums = sums);
 }
 
+/// Puts the weights of answers beside their rows.
+fn put_answer_weights(slots: &mut [Option<RowData<'_>>], factors: [f32; 2]) {
+    for row in slots.iter_mut().flatten() {
+        row.answer_weights = answer_weights(factors, row.answers_within().unwrap_or_default());
+    }
+}
+
 /// The lengths that transformers pads the rows of a global batch to.
 #[derive(Clone, Copy, Debug)]
 struct PaddedLengths {
@@ -286,7 +320,7 @@ mod tests {
     use crate::batch::{ArrayValues, BatchSizes, PadTo};
     use crate::dataset::{DatasetOptions, prepare};
     use crate::labels::{IGNORED_LABEL, LabelKind, LabelSpec};
-    use crate::tasks::{CausalLm, MaskedLm, TaskSpec, TokenClassification};
+    use crate::tasks::{CausalLm, MaskedLm, QuestionAnswering, TaskSpec, TokenClassification};
     use crate::testing::{DataFolder, WordTokenizer, set_of};
     use crate::token_row::TokenLimits;
     use crate::tokenize::PaddingSide;
@@ -404,6 +438,27 @@ mod tests {
         let (batch, _) =
             token_batch(TaskSpec::TokenClassification(task), rows, plan(3, &[0], 1, 1));
         check(&batch.cores[0], "labels", &[1, 0, IGNORED_LABEL]);
+    }
+
+    /// The starts and the ends that lie within the batch of all cores weigh as much as its rows.
+    #[test]
+    fn answers_beyond_the_batch_have_no_weight() {
+        let rows = "{\"input_ids\": [5, 6], \"start_positions\": 1, \"end_positions\": 3}\n\
+                    {\"input_ids\": [7, 8, 9], \"start_positions\": 2, \"end_positions\": 2}";
+        let task = TaskSpec::QuestionAnswering(QuestionAnswering {
+            id: None,
+            question: "question".to_owned(),
+            context: "context".to_owned(),
+            answers: Some("answers".to_owned()),
+            doc_stride: 1,
+            keep_offsets: false,
+        });
+        // Positions behind the longest row are none of its batch in transformers.
+        let (batch, _) = token_batch(task, rows, plan(4, &[0, 1], 2, 2));
+        let weights = |core: usize| &batch.cores[core].array("answer_weights").unwrap().values;
+        assert_eq!(*weights(0), ArrayValues::F32(vec![1.0, 0.0, 1.0, 2.0]));
+        assert_eq!(*weights(1), ArrayValues::F32(vec![0.0; 4]));
+        check(&batch.cores[0], "end_positions", &[3, 2]);
     }
 
     /// The masked tokens of a row depend neither on its core nor on its batch.

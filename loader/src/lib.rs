@@ -101,8 +101,8 @@ mod token_row;
 mod tokenize;
 
 pub use batch::{
-    ArrayValues, BatchArray, BatchAxis, BatchSizes, CoreBatch, PadTo, Padding, batch_sums,
-    batch_terms, equal_part_rows,
+    ArrayValues, BatchArray, BatchAxis, BatchSizes, CoreBatch, PadTo, Padding, answer_factors,
+    answer_weights, batch_sums, batch_terms, equal_part_rows,
 };
 pub use chat::{ChatOptions, ChatTemplate, RenderedChat, bos_token, eos_token, named_templates};
 pub use collate::{Collator, HostBatch};
@@ -145,7 +145,7 @@ pub use tasks::{
     PassageLabels, QuestionAnswering, Reranker, RerankerLabel, Reward, Seq2SeqLm,
     SequenceClassification, Sft, TaskSpec, TextColumn, TokenClassification, Tokenized,
 };
-pub use token_row::{TokenLimit, TokenLimits};
+pub use token_row::{NO_TARGET, TokenLimit, TokenLimits};
 pub use tokenize::{
     Encoded, ExtendedTokenizer, HuggingFaceTokenizer, ModelInputs, NewTokens, NoTokenizer,
     PaddingSide, SpannedEncoding, TextTokenizer, TokenSpan, TokenizerOptions, WindowOptions,

@@ -13,6 +13,12 @@ pub(crate) const ATTENTION_MASK: &str = "attention_mask";
 pub(crate) const TOKEN_TYPE_IDS: &str = "token_type_ids";
 pub(crate) const LABELS: &str = "labels";
 
+/// The token of a target in a place that counts in no loss, where labels have -100.
+pub const NO_TARGET: u32 = IGNORED_LABEL as u32;
+
+/// A place beyond all rows.
+const POSITION_MAX: i64 = 1 << 30;
+
 /// The most tokens of a row that is tokenized already, and of its target; none where there is no limit.
 /// Such rows are as long as their files make them, so the defaults of the lengths that texts are cut to are
 /// no limits of theirs.
@@ -48,6 +54,20 @@ pub(crate) struct TokenRow<'a, 'row> {
 impl<'a, 'row> TokenRow<'a, 'row> {
     /// Reads the tokens, with those that `attention_mask` leaves out up to the last one that counts.
     pub(crate) fn read(row: &'a Row<'row>, tokenizer: &dyn TextTokenizer) -> Result<Self> {
+        // Batches are padded before such a row, so that its tokens keep their places only with the padding.
+        Self::masked(row, tokenizer, tokenizer.padding_side() == PaddingSide::Left)
+    }
+
+    /// Reads the tokens with the padding, which has part in some losses.
+    pub(crate) fn with_padding(row: &'a Row<'row>, tokenizer: &dyn TextTokenizer) -> Result<Self> {
+        Self::masked(row, tokenizer, true)
+    }
+
+    fn masked(
+        row: &'a Row<'row>,
+        tokenizer: &dyn TextTokenizer,
+        keeps_padding: bool,
+    ) -> Result<Self> {
         let mut tokens = Self::as_it_is(row, tokenizer)?;
         tokens.encoded.token_type_ids = tokens.segments()?;
         let mask = tokens.numbers(ATTENTION_MASK)?;
@@ -56,11 +76,7 @@ impl<'a, 'row> TokenRow<'a, 'row> {
         if end == 0 {
             return Err(bad(row, INPUT_IDS, "has no tokens"));
         }
-        // Batches are padded before such a row, so that its tokens keep their places only with the padding.
-        let length = match tokenizer.padding_side() {
-            PaddingSide::Left => tokens.padded_length,
-            PaddingSide::Right => end,
-        };
+        let length = if keeps_padding { tokens.padded_length } else { end };
         if mask[..length].contains(&0) {
             tokens.unattended = mask[..length].iter().map(|flag| u8::from(*flag == 0)).collect();
         }
@@ -169,32 +185,33 @@ impl<'a, 'row> TokenRow<'a, 'row> {
         Ok(offsets)
     }
 
-    /// The place of a token that a column has the number of.
+    /// The place of a token that a column has the number of. As in transformers, places below 0 are 0, and those beyond
+    /// the row may lie beyond the batch too, where they do not count.
     pub(crate) fn position(&self, column: &str) -> Result<i32> {
-        let found = self.row.cell(column);
-        let length = self.ids().len();
-        match found {
-            Value::Int(place) if (0..length as i64).contains(place) => Ok(*place as i32),
-            Value::Int(place) => {
-                let problem =
-                    format!("has the place {place}, and the row has {}", counted(length, "token"));
-                Err(bad(self.row, column, &problem))
-            }
+        match self.row.cell(column) {
+            Value::Int(place) => Ok((*place).clamp(0, POSITION_MAX) as i32),
             other => Err(bad(self.row, column, &format!("is {} and no number", other.kind()))),
         }
     }
 
-    /// The tokens of a text to write, of which the values -100 behind it are no part.
-    pub(crate) fn target(&self, column: &str, limit: Option<TokenLimit>) -> Result<Vec<u32>> {
+    /// The tokens of a text to write, with [`NO_TARGET`] in the places of -100. Those behind the text are no part of
+    /// it, unless `keeps_end`.
+    pub(crate) fn target(
+        &self,
+        column: &str,
+        limit: Option<TokenLimit>,
+        keeps_end: bool,
+    ) -> Result<Vec<u32>> {
         let mut labels = numbers(self.row, column)?.unwrap_or_default();
         let ignored = i64::from(IGNORED_LABEL);
         let end = labels.iter().rposition(|label| *label != ignored).map_or(0, |last| last + 1);
-        labels.truncate(end);
         if end == 0 {
             return Err(bad(self.row, column, "has no tokens"));
         }
-        check_length(self.row, column, "targets", end, limit)?;
-        labels.into_iter().map(|label| id(self.row, column, label, self.vocab_size)).collect()
+        labels.truncate(if keeps_end { labels.len() } else { end });
+        check_length(self.row, column, "targets", labels.len(), limit)?;
+        let target = |label| Ok(self.target_id(column, label)? as u32);
+        labels.into_iter().map(target).collect()
     }
 
     fn segments(&self) -> Result<Vec<u8>> {

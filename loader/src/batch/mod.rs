@@ -4,6 +4,7 @@
 //! type, sizes, padding and the values of a row. From there to the program's inputs nothing knows
 //! an array but by its name.
 
+mod answers;
 mod packed;
 mod padding;
 mod row;
@@ -13,6 +14,7 @@ mod sums;
 
 use std::ops::Range;
 
+pub use answers::{answer_factors, answer_weights};
 pub(crate) use packed::{masked_arrays, packed_arrays};
 pub use padding::{PadTo, Padding};
 pub(crate) use row::{RowData, Target, TargetPadding};

@@ -17,6 +17,8 @@ pub(crate) struct RowData<'set> {
     /// The sums of its core's batch over rows: of their weights, of these times their masked tokens, and of these times
     /// all of their tokens.
     pub(crate) batch_sums: [f32; 3],
+    /// The weights of its answer's start and end beside that of the row.
+    pub(crate) answer_weights: [f32; 2],
     /// The number from which a model may draw tokens for the row; 0 where none are masked.
     pub(crate) sampling_seed: i32,
     /// A 1 for each token that a text begins with, else a 0; None where the row is one text.
@@ -135,9 +137,17 @@ impl RowData<'_> {
         let first = self.span.start as i32;
         match self.labels {
             Labels::Span { start_positions, end_positions } => {
-                Some((first + start_positions[self.row], first + end_positions[self.row]))
+                let at = |positions: &[i32]| first.saturating_add(positions[self.row]);
+                Some((at(start_positions), at(end_positions)))
             }
             _ => None,
         }
+    }
+
+    /// Whether the start and the end of its answer lie within the batch, as far as transformers pads it.
+    pub(crate) fn answers_within(&self) -> Option<[bool; 2]> {
+        let within =
+            |position: i32| usize::try_from(position).is_ok_and(|it| it < self.padded_length);
+        self.answer().map(|(start, end)| [start, end].map(within))
     }
 }

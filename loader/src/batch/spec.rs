@@ -131,6 +131,7 @@ mod tests {
             token_type_ids: None,
             token_targets: None,
             batch_sums: [0.0; 3],
+            answer_weights: [0.0; 2],
             sampling_seed: 0,
             text_starts: None,
             unattended: None,

@@ -78,6 +78,11 @@ impl TextColumn {
 }
 
 impl Seq2SeqLm {
+    /// Whether labels of -100 behind a text stay: where padding counts in the loss, they do not.
+    pub(super) fn keeps_end(&self) -> bool {
+        !self.ignore_pad_token_for_loss
+    }
+
     /// The source and the target of a row; `None` where one of them is empty.
     fn texts<'row>(&self, row: &Row<'row>) -> Result<Option<(&'row str, Option<&'row str>)>> {
         let source = self.source.text(row)?;
@@ -140,14 +145,16 @@ impl Preprocessor for Seq2SeqLm {
         arrays
     }
 
-    /// Positions beyond the length that transformers pads to are no labels, whatever padding is.
+    /// Positions beyond the length that transformers pads to are no labels, whatever padding is. Where a label is none,
+    /// the decoder reads padding.
     fn target(&self, ids: Vec<i32>, padding: TargetPadding) -> Target {
+        let token = |&id: &i32| if id == IGNORED_LABEL { padding.token_id } else { id };
+        let tokens: Vec<i32> = ids.iter().map(token).collect();
         let start = match self.decoder_start {
             DecoderStart::Token(id) => id as i32,
-            DecoderStart::LastToken => ids.last().copied().unwrap_or(padding.token_id),
+            DecoderStart::LastToken => last_token(&tokens, padding.token_id),
         };
-        let mut decoder_input_ids: Vec<i32> =
-            [start].into_iter().chain(ids.iter().copied()).collect();
+        let mut decoder_input_ids: Vec<i32> = [start].into_iter().chain(tokens).collect();
         decoder_input_ids.truncate(padding.length);
         let mut labels = ids;
         if !self.ignore_pad_token_for_loss {
@@ -155,4 +162,10 @@ impl Preprocessor for Seq2SeqLm {
         }
         Target { decoder_input_ids, labels }
     }
+}
+
+/// The token at the place of mBART's last one: its number among those that are no padding, as if these stood in front.
+fn last_token(tokens: &[i32], padding: i32) -> i32 {
+    let count = tokens.iter().filter(|token| **token != padding).count();
+    count.checked_sub(1).map_or(padding, |last| tokens[last])
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use traind_job_file::{JobFile, Train};
 use traind_loader::{
     ArrayValues, BatchAxis, BatchSizes, Collator, CoreBatch, GatherInOrder, HostBatch,
-    HuggingFaceTokenizer, Prefetched, Prefetcher, Sampler, TokenizedSet,
+    HuggingFaceTokenizer, NO_TARGET, Prefetched, Prefetcher, Sampler, TokenizedSet,
 };
 use traind_models::{Error as ModelError, Model};
 use traind_xla::DType;
@@ -131,7 +131,11 @@ impl TextWriter {
         let lengths = tokens.iter().map(|text| self.start_tokens + length(text)).sum();
         let predictions = tokens.iter().map(|text| self.decode(text)).collect::<RunResult<_>>()?;
         let references = (0..set.len()).filter(|_| labelled);
-        let references = references.map(|row| self.decode(&set.target_ids(row)?));
+        let references = references.map(|row| {
+            let mut tokens = set.target_ids(row)?;
+            tokens.retain(|token| *token != NO_TARGET);
+            self.decode(&tokens)
+        });
         Ok(Texts { predictions, references: references.collect::<RunResult<_>>()?, lengths })
     }
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 pub use answers::Answer;
 
 use super::{Example, Preprocessor, SetContext, text_arrays};
-use crate::batch::{ArraySpec, Padding, ROWS, RowData};
+use crate::batch::{ArraySpec, Padding, ROWS, RowData, fixed};
 use crate::error::{Error, Result};
 use crate::labels::{Labels, RowLabel};
 use crate::source::Row;
@@ -93,6 +93,8 @@ impl Preprocessor for QuestionAnswering {
             let padded_length =
                 ArraySpec::s32("padded_length", &[ROWS], 1, |row| vec![row.padded_length as i32]);
             arrays.push(padded_length);
+            let weights = |row: &RowData<'_>| row.answer_weights.to_vec();
+            arrays.push(ArraySpec::f32("answer_weights", &[ROWS, fixed(2)], 0.0, weights));
         }
         arrays
     }

@@ -83,6 +83,18 @@ impl Tokenized {
         self.has_offsets
     }
 
+    /// The tokens of a row, with the padding where losses are taken over it.
+    fn tokens<'a, 'row>(
+        &self,
+        row: &'a Row<'row>,
+        tokenizer: &dyn TextTokenizer,
+    ) -> Result<TokenRow<'a, 'row>> {
+        match *self.task {
+            TaskSpec::QuestionAnswering(_) => TokenRow::with_padding(row, tokenizer),
+            _ => TokenRow::read(row, tokenizer),
+        }
+    }
+
     /// The columns that rows must have, besides that of labels.
     fn needed(&self) -> Vec<&'static str> {
         match &*self.task {
@@ -143,7 +155,7 @@ impl Preprocessor for Tokenized {
     }
 
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
-        let tokens = || TokenRow::read(row, context.tokenizer)?.at_most(self.limits.row);
+        let tokens = || self.tokens(row, context.tokenizer)?.at_most(self.limits.row);
         Ok(match &*self.task {
             TaskSpec::Dpo(task) => return dpo(task, row, context.tokenizer),
             TaskSpec::Sft(task) => {
@@ -219,7 +231,8 @@ impl Tokenized {
 
     /// Tokens to read and tokens to write.
     fn sources(&self, task: &Seq2SeqLm, tokens: TokenRow<'_, '_>) -> Result<Example> {
-        let target = task.target.as_ref().map(|_| tokens.target(LABELS, self.limits.target));
+        let target = || tokens.target(LABELS, self.limits.target, task.keeps_end());
+        let target = task.target.as_ref().map(|_| target());
         let target = target.transpose()?;
         Ok(Example { target, ..example(tokens) })
     }

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
+use crate::batch::{Target, TargetPadding};
 use crate::dataset::{DatasetOptions, TokenizedSet, prepare};
 use crate::labels::{IGNORED_LABEL, LabelKind, LabelSpec, Labels};
 use crate::tasks::tests::{
@@ -144,7 +145,7 @@ fn spans() {
     check_same(&questions(2), rows, |set, number| {
         let Labels::Span { start_positions, end_positions } = set.labels() else { panic!() };
         let (start, end) = (start_positions[number], end_positions[number]);
-        row(set, number, 20, json!({"start_positions": start, "end_positions": end}))
+        row(set, number, 0, json!({"start_positions": start, "end_positions": end}))
     });
 }
 
@@ -253,6 +254,43 @@ fn texts_to_write() {
         let labels: Vec<i64> = target.chain([-100, -100]).collect();
         row(set, number, 9, json!({"labels": labels}))
     });
+}
+
+/// Labels may be none anywhere. The decoder reads padding there, behind the token that mBART takes for the last one.
+#[test]
+fn targets_without_some_labels() {
+    let none = IGNORED_LABEL;
+    let row = json!({"input_ids": [2, 9], "labels": [none, 5, none, 6, 7, none]});
+    let check = |ignores: bool, start, labels: &[i32], inputs: &[i32]| {
+        let TaskSpec::Seq2SeqLm(task) = seq2seq() else { unreachable!() };
+        let ignore_pad_token_for_loss = ignores;
+        let task = Seq2SeqLm { decoder_start: start, ignore_pad_token_for_loss, ..task };
+        let set = prepared(&TaskSpec::Seq2SeqLm(task), &lines([row.clone()]), MAX_LENGTH).unwrap();
+        assert_eq!(set.target_lengths(), Some(&[labels.len() as u32][..]));
+        let target = set.target(0, TargetPadding { token_id: 1, length: labels.len() });
+        let Target { labels: found, decoder_input_ids } = target.unwrap().unwrap();
+        assert_eq!((&found[..], &decoder_input_ids[..]), (labels, inputs));
+    };
+    let first = DecoderStart::Token(2);
+    check(true, first, &[none, 5, none, 6, 7], &[2, 1, 5, 1, 6]);
+    check(true, DecoderStart::LastToken, &[none, 5, none, 6, 7], &[1, 1, 5, 1, 6]);
+    // Padding behind the row would count, and what the row has there does not.
+    check(false, first, &[none, 5, none, 6, 7, none], &[2, 1, 5, 1, 6, 7]);
+}
+
+/// As in transformers, places beyond the row may be those of padding, and are not before the first token.
+#[test]
+fn answers_beyond_their_rows() {
+    let rows = [(0, 5), (-3, 1_i64 << 40)].map(|(start, end)| {
+        let mask = [1, 1, 1, 0, 0];
+        json!({"input_ids": [2, 9, 3, 0, 0], "attention_mask": mask, "start_positions": start, "end_positions": end})
+    });
+    let set = prepared(&questions(2), &lines(rows), MAX_LENGTH).unwrap();
+    let Labels::Span { start_positions, end_positions } = set.labels() else { panic!() };
+    assert_eq!((&start_positions[..], &end_positions[..]), (&[0, 0][..], &[5, 1 << 30][..]));
+    // The loss is taken over the padding too.
+    assert_eq!(set.lengths(), [5, 5]);
+    assert_eq!(set.unattended(0).unwrap(), Some(vec![0, 0, 0, 1, 1]));
 }
 
 /// A row is a block, however long, and padding tokens are no targets unless `labels` has them.
@@ -404,14 +442,14 @@ fn targets_and_spans_are_checked() {
     check(
         &task,
         good,
-        r#"{"input_ids": [2], "labels": [-100, 5]}"#,
-        r#""labels" has the id -100, and the tokenizer has 290 tokens"#,
+        r#"{"input_ids": [2], "labels": [-1, 5]}"#,
+        r#""labels" has the id -1, and the tokenizer has 290 tokens"#,
     );
     let good = r#"{"input_ids": [2, 9], "start_positions": 0, "end_positions": 1}"#;
     check(
         &questions(2),
         good,
-        r#"{"input_ids": [2, 9], "start_positions": 0, "end_positions": 2}"#,
-        r#""end_positions" has the place 2, and the row has 2 tokens"#,
+        r#"{"input_ids": [2, 9], "start_positions": 0, "end_positions": "1"}"#,
+        r#""end_positions" is text and no number"#,
     );
 }

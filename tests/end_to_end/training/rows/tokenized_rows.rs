@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use traind_tests::{Draft, Host, data, model};
 
 use crate::tasks::{TaskJob, other_jobs, rows};
+use crate::training::sft::{fixture, lines, set_all};
 
 const CLS: usize = 2;
 const SEP: usize = 3;
@@ -103,7 +104,12 @@ async fn losses(host: &Host, draft: &Draft) -> Vec<u64> {
 async fn rows_of_every_task_train_as_their_texts() {
     let host = Host::started(1).await;
     for job in other_jobs() {
-        let texts = losses(&host, &whole(&host, &job, "texts")).await;
+        let mut texts = whole(&host, &job, "texts");
+        if job.task == "question-answering" {
+            // The loss is taken over the padding of rows.
+            texts = texts.set("data.pad_to_max_length", true);
+        }
+        let texts = losses(&host, &texts).await;
         let tokens = of_tokens(&host, &job, "tokens");
         assert_eq!(losses(&host, &tokens).await, texts, "{}", job.task);
     }
@@ -198,4 +204,46 @@ async fn words_are_not_masked_as_a_whole() {
     let failure = job.failure.unwrap().message;
     let expect = "data.whole_word_mask of the job file";
     assert!(failure.starts_with(expect) && failure.contains("tokenized already"), "{failure}");
+}
+
+/// Places of answers in the padding, behind the row and behind the batch, and targets that are no labels in the middle:
+/// `scripts/fixtures/tokenized_rows.py` writes the rows, and what the Trainer logs of them.
+#[tokio::test]
+async fn losses_are_those_of_the_trainer() {
+    let host = Host::started_optimized(2).await;
+    let fixture = fixture("tokenized_rows.json");
+    for (name, run) in fixture["runs"].as_object().unwrap() {
+        check_beside_the_trainer(&host, name, 1, &fixture["train"], run).await;
+    }
+    let two_cores = "padded-answers";
+    let run = &fixture["runs"][two_cores];
+    check_beside_the_trainer(&host, two_cores, 2, &fixture["train"], run).await;
+}
+
+/// Compares the losses of all steps and of the evaluation behind them.
+async fn check_beside_the_trainer(host: &Host, name: &str, cores: u64, train: &Value, run: &Value) {
+    let [task, of_model] = ["task", "fixture"].map(|key| run[key].as_str().unwrap());
+    let rows = lines(run["rows"].as_array().unwrap());
+    let data = "{train: rows.jsonl, validation: rows.jsonl}";
+    let draft = Draft::new(host, &format!("{name}-{cores}"))
+        .of_task(task, of_model, data)
+        .write("rows.jsonl", rows)
+        .set("train.train_sampling_strategy", "sequential")
+        .set("data.ignore_pad_token_for_loss", &run["ignore_pad_token_for_loss"]);
+    let mut draft = set_all(draft, "train", train).set("resources.cores", cores);
+    for rows in ["train", "eval"].map(|of| format!("per_device_{of}_batch_size")) {
+        draft = draft.set(&format!("train.{rows}"), train[&rows].as_u64().unwrap() / cores);
+    }
+    let history = host.complete(&draft).await;
+    let steps = history.steps().into_iter().map(|step| step.loss);
+    let found: Vec<f64> = steps.chain([history.job.metrics["eval_loss"]]).collect();
+    let expect: Vec<f64> =
+        run["losses"].as_array().unwrap().iter().map(|loss| loss.as_f64().unwrap()).collect();
+    assert_eq!(found.len(), expect.len(), "{name}");
+    for (found, expect) in found.iter().zip(&expect) {
+        assert!(
+            (found - expect).abs() < 2e-5 * expect,
+            "{name}: {found}, the Trainer has {expect}"
+        );
+    }
 }

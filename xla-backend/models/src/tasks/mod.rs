@@ -7,7 +7,7 @@ pub mod embedding;
 mod losses;
 pub mod preference;
 mod problem_type;
-pub(crate) mod question_answering;
+pub mod question_answering;
 pub mod replaced_tokens;
 pub mod reranker;
 mod sample_weights;

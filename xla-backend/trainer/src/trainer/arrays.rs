@@ -5,11 +5,15 @@
 use std::fmt;
 
 use traind_loader::{ArrayValues, BatchArray};
+use traind_models::tasks::question_answering::ANSWER_WEIGHTS;
 use traind_models::tasks::replaced_tokens::BATCH_SUMS;
 use traind_models::{InputDim, InputRole, InputSpec, InputValues};
 use traind_xla::DType;
 
 use crate::error::{Error, Result};
+
+/// Inputs that follow from others.
+const FOLLOWING: [&str; 2] = [ANSWER_WEIGHTS, BATCH_SUMS];
 
 /// How cores share the rows of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +41,7 @@ pub(super) fn check(specs: &[InputSpec], arrays: &[BatchArray], shares: RowShare
     let mut sizes = Sizes::default();
     for spec in specs {
         let Some(array) = arrays.iter().find(|array| array.name == spec.name) else {
-            if spec.role == InputRole::Optional || spec.name == BATCH_SUMS {
+            if spec.role == InputRole::Optional || FOLLOWING.contains(&spec.name) {
                 continue;
             }
             return Err(Error::NoSuchInput { name: spec.name.to_owned(), dtype: spec.dtype });

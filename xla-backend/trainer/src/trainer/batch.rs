@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use traind_loader::{
     ArrayValues, BatchArray, BatchAxis, BatchPlan, BatchSizes, CoreBatch, HostBatch,
-    ScheduledBatch, batch_sums, batch_terms,
+    ScheduledBatch, answer_factors, answer_weights, batch_sums, batch_terms,
 };
+use traind_models::tasks::question_answering::{ANSWER_WEIGHTS, PADDED_LENGTH, POSITIONS};
 use traind_models::tasks::replaced_tokens::BATCH_SUMS;
 use traind_models::{InputDim, InputSpec, Model};
 
@@ -34,8 +35,9 @@ pub(super) fn host_batch(
     });
     let has_sums = model.inputs().iter().any(|spec| spec.name == BATCH_SUMS)
         && !arrays.iter().any(|array| array.name == BATCH_SUMS);
+    let answers = answers_of(arrays);
     let core = |shard| {
-        let own = arrays.iter().map(|array| part(array, shard, shards));
+        let own = arrays.iter().chain(&answers).map(|array| part(array, shard, shards));
         let mut own: Vec<BatchArray> = own.chain(weights.clone()).collect();
         own.extend(has_sums.then(|| sums_of(&own, of_core)));
         let padded_length = sizes.get(BatchAxis::Positions);
@@ -49,6 +51,31 @@ pub(super) fn host_batch(
         tokens: 0,
         decoding: Duration::ZERO,
     })
+}
+
+/// The loader's weights of the answers of all rows, where the batch has answers without them.
+fn answers_of(arrays: &[BatchArray]) -> Option<BatchArray> {
+    let integers = |name| match &arrays.iter().find(|array| array.name == name)?.values {
+        ArrayValues::S32(values) => Some(values.as_slice()),
+        _ => None,
+    };
+    let [starts, ends] = POSITIONS.map(integers);
+    let (starts, ends, lengths) = (starts?, ends?, integers(PADDED_LENGTH)?);
+    if arrays.iter().any(|array| array.name == ANSWER_WEIGHTS) {
+        return None;
+    }
+    let weights = arrays.iter().find(|array| array.name == WEIGHTS).map(|array| &array.values);
+    let weight = |row: usize| match weights {
+        Some(ArrayValues::F32(weights)) => weights[row],
+        _ => 1.0,
+    };
+    let within = |row: usize| [starts[row], ends[row]].map(|position| position < lengths[row]);
+    let rows = 0..starts.len();
+    let factors = answer_factors(rows.clone().map(|row| (weight(row), within(row))));
+    let values: Vec<f32> =
+        rows.clone().flat_map(|row| answer_weights(factors, within(row))).collect();
+    let dims = vec![rows.len(), 2];
+    Some(BatchArray { name: ANSWER_WEIGHTS, dims, values: ArrayValues::F32(values) })
 }
 
 /// The loader's sums over a core's `rows` rows, beside each of them.

@@ -242,10 +242,14 @@ impl Case {
             "decoder_input_ids" => "the targets, one token further right",
             "labels" => self.labels,
             "start_positions" => {
-                "the position of the answer's first token; behind the row it does not count"
+                "the position of the answer's first token; from `padded_length` on it does not count"
             }
             "end_positions" => "the position of its last token",
             "padded_length" => "the positions that the loss is taken over, S for all",
+            "answer_weights" => {
+                "the weights of the answer's start and end beside that of the row, by which the losses of both are \
+                 means over those that count; computed where the array is absent"
+            }
             "desirable" => "1 where the completion is desirable",
             "sampling_seeds" => "the seed by which tokens of a row are drawn",
             "batch_sums" => {
