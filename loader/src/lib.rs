@@ -108,8 +108,8 @@ pub use chat::{ChatOptions, ChatTemplate, RenderedChat, bos_token, eos_token, na
 pub use collate::{Collator, HostBatch};
 pub use dataset::{
     Checked, DatasetOptions, FileRows, MixedSet, Mixing, Mixture, OpenSet, Prepared, SplitPart,
-    SplitRange, TextVectors, TextVectorsWriter, TokenizedSet, VectorSizes, check_files, prepare,
-    prepare_watched, require_example,
+    SplitRange, TextVectors, TextVectorsWriter, TokenLengths, TokenizedSet, VectorSizes,
+    check_files, prepare, prepare_watched, require_example,
 };
 pub use error::{
     AnswerProblem, ChatProblem, Error, ImageProblem, LabelProblem, Location, ObjectProblem, Result,

@@ -31,7 +31,7 @@ use std::time::Duration;
 pub use array::{TextVectors, TextVectorsWriter, VectorSizes};
 pub(crate) use continuations::Continuation;
 use mixture::Sources;
-pub use mixture::{Checked, MixedSet, Mixing, Mixture, SplitPart, SplitRange};
+pub use mixture::{Checked, MixedSet, Mixing, Mixture, SplitPart, SplitRange, TokenLengths};
 pub use open::OpenSet;
 pub use set::{FileRows, TokenizedSet};
 

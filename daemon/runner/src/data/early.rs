@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use traind_job_file::{DataFiles, JobFile, ModelSource, TaskName};
 use traind_loader::{
     ChatProblem, Checked, Error as LoaderError, Files, HuggingFaceTokenizer, KnownTokenizer,
-    LabelEncoder, Mixture, TaskSpec, TokenizerOptions, data_format, matching_files,
+    LabelEncoder, Mixture, TaskSpec, TokenLengths, TokenizerOptions, data_format, matching_files,
     model_max_length,
 };
 use traind_models::{Model, ModelConfig};
@@ -59,6 +59,8 @@ pub(crate) struct EarlySplits {
     pub test: Option<TaskSpec>,
     /// Warnings about labels, each with its split.
     pub warnings: Vec<String>,
+    /// The lengths of rows.
+    pub rows: EarlyRows,
 }
 
 impl EarlySplits {
@@ -68,6 +70,37 @@ impl EarlySplits {
             Some(_) => self.train.as_ref(),
             None => self.validation.as_ref(),
         }
+    }
+}
+
+/// The rows of all splits, as far as their lengths are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EarlyRows {
+    /// The longest rows that are tokenized already, and are not cut.
+    pub tokens: Option<TokenLengths>,
+    /// Whether all splits have such rows alone. Others are cut to the lengths of texts.
+    pub are_tokens: bool,
+}
+
+impl Default for EarlyRows {
+    fn default() -> EarlyRows {
+        EarlyRows { tokens: None, are_tokens: true }
+    }
+}
+
+impl EarlyRows {
+    /// Adds the rows of a split, which are not known where it is read in the run alone.
+    fn add(&mut self, split: Option<TokenLengths>) {
+        let Some(split) = split else {
+            self.are_tokens = false;
+            return;
+        };
+        let before = self.tokens.unwrap_or(TokenLengths { are_known: true, ..split });
+        self.tokens = Some(TokenLengths {
+            row: before.row.max(split.row),
+            target: before.target.max(split.target),
+            are_known: before.are_known && split.are_known,
+        });
     }
 }
 
@@ -93,7 +126,7 @@ pub(crate) fn check_files(
     let known = known_tokenizer(job, task, model);
     let folder = model.config().path().parent().filter(|_| known.has_template);
     let mut rule = EarlyRule::Known(None);
-    let mut warnings = Vec::new();
+    let (mut warnings, mut rows) = (Vec::new(), EarlyRows::default());
     let mut early = |split: &'static str, files: Option<&DataFiles>| {
         let Some(files) = files else { return Ok::<_, RunError>(None) };
         let early = EarlySplit { job, split, files, known, folder };
@@ -111,6 +144,7 @@ pub(crate) fn check_files(
             let found = checked.as_ref().and_then(|checked| checked.rule.clone());
             rule = found.map_or(EarlyRule::OfRun, EarlyRule::Known);
         }
+        rows.add(checked.as_ref().and_then(|checked| checked.token_lengths));
         let doubtful = checked.iter().flat_map(|checked| &checked.doubtful_labels);
         warnings.extend(doubtful.map(|about| format!("{split} data: {about}")));
         Ok(checked.map(|checked| checked.task))
@@ -118,7 +152,7 @@ pub(crate) fn check_files(
     // A setting that is wrong for one split is wrong for the others.
     let (train, validation) = (early("train", train)?, early("validation", validation)?);
     let test = early("test", job.data.test.as_ref())?;
-    Ok(EarlySplits { train, validation, test, warnings })
+    Ok(EarlySplits { train, validation, test, warnings, rows })
 }
 
 /// Returns the facts about the tokenizer that bear on rows.

@@ -12,6 +12,7 @@ use traind_loader::{
 use traind_models::Model;
 use traind_wording::counted;
 
+use super::early::EarlyRows;
 use super::length_budget::{Packing, computed_tokens};
 use crate::error::{RunError, RunResult};
 use crate::recipe::embedding::SetObjectives;
@@ -106,6 +107,38 @@ pub(crate) fn for_tokens_of<'a>(
         *ladder = padded_ladder(job, "targets", longest, positions)?;
     }
     Ok(RowLadders { rows, targets })
+}
+
+/// The longest row and the longest target of a plan, by those of `texts` and by the rows that files were seen to have,
+/// for a model with so many positions.
+pub(crate) fn planned(
+    job: &JobFile,
+    texts: [u32; 2],
+    rows: EarlyRows,
+    positions: u32,
+) -> RunResult<[u32; 2]> {
+    let Some(tokens) = rows.tokens else { return Ok(texts) };
+    let limits = token_limits(job, positions);
+    let of_tokens = |what, seen: u32, limit: Option<TokenLimit>, of_texts: u32| -> RunResult<u32> {
+        let limit = limit.map_or(positions, |limit| limit.tokens);
+        let longest = match tokens.are_known {
+            true => seen.min(limit),
+            // Some models have no limit.
+            false if limit == i32::MAX as u32 => seen.max(of_texts),
+            false => limit,
+        };
+        let padded = padded_ladder(job, what, longest.max(1), positions)?.longest();
+        let has_texts = !rows.are_tokens || job.data.pad_to_max_length;
+        Ok(if has_texts { padded.max(of_texts) } else { padded })
+    };
+    let [row, target] = texts;
+    Ok([
+        of_tokens("rows", tokens.row, limits.row, row)?,
+        match target {
+            0 => 0,
+            target => of_tokens("targets", tokens.target, limits.target, target)?,
+        },
+    ])
 }
 
 /// The lengths that batches are padded to.

@@ -27,7 +27,7 @@ use crate::error::{RunError, RunResult};
 use crate::recipe::rows;
 use crate::reporting::{Downloads, Journal, StepGates, Stop};
 use crate::tasks::{JobTask, Questions, Reading};
-pub(crate) use early::{EarlySplits, check_files};
+pub(crate) use early::{EarlyRows, EarlySplits, check_files};
 use later::LaterRows;
 pub(crate) use length_budget::{Passes, length_budget};
 use mixture::Sets;

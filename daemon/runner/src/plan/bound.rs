@@ -46,8 +46,7 @@ impl Machine {
         if cores == 1.0 {
             return Ok(0.0);
         }
-        let positions = planned.positions(job)? as usize;
-        let target_positions = planned.target_positions() as usize;
+        let [positions, target_positions] = planned.lengths(job)?.map(|length| length as usize);
         let rows = job.train.per_device_train_batch_size as usize;
         let lengths = Lengths { positions, target_positions, masked_positions: 0 };
         let states = pipeline.chunks.state_shapes(planned.model.as_ref(), rows, lengths, 1)?;

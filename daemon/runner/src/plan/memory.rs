@@ -180,9 +180,10 @@ pub(super) fn batch_sizes(
     planned: &PlannedModel,
     rows: u32,
 ) -> RunResult<BatchSizes> {
+    let [positions, target_positions] = planned.lengths(job)?;
     let sizes = BatchSizes::of_rows(rows as usize)
-        .with(BatchAxis::Positions, planned.positions(job)?)
-        .with(BatchAxis::TargetPositions, planned.target_positions());
+        .with(BatchAxis::Positions, positions)
+        .with(BatchAxis::TargetPositions, target_positions);
     Ok(lengths::masked_share(job).map_or(sizes, |share| share.with_sizes(sizes)))
 }
 

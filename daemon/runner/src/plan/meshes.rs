@@ -265,6 +265,7 @@ pub(super) mod tests {
     use traind_models::{ModelConfig, Task, registry};
 
     use super::*;
+    use crate::data::EarlyRows;
     use crate::plan::candidates::tests::job;
     use crate::plan::devices::LATENCY;
 
@@ -279,7 +280,8 @@ pub(super) mod tests {
         let inputs =
             ModelInputs { token_type_ids: false, attention_mask: true, position_ids: false };
         let neuron = crate::plan::neuron::limits(job, "", None);
-        PlannedModel { model, readout: task.readout(), task, inputs, neuron }
+        let (readout, rows) = (task.readout(), EarlyRows::default());
+        PlannedModel { model, readout, task, inputs, neuron, rows }
     }
 
     /// Slow links make layers that are divided slow, and a slow network those of several hosts.

@@ -41,7 +41,7 @@ use traind_proto::reasons;
 use traind_proto::v1::Failure;
 use traind_wording::counted_as;
 
-use crate::data::{self, lengths};
+use crate::data::{self, EarlyRows, lengths};
 use crate::error::{RunError, RunResult, of_value};
 use crate::model;
 use crate::model::guide::{GuideConfig, with_width, without_width};
@@ -122,8 +122,9 @@ fn plan_within(request: &PlanRequest, comparing_time: Duration) -> RunResult<Pla
     let request = &PlanRequest { job, ..request.clone() };
     let search = search_of(request);
     let device = search.as_ref().map_or(&request.device, |search| &search.device);
-    let planned = PlannedModel::of_request(request, search.as_ref())?;
-    let about_data = planned.check(request)?;
+    let mut planned = PlannedModel::of_request(request, search.as_ref())?;
+    let (about_data, rows) = planned.check(request)?;
+    planned.rows = rows;
     let guide = PlannedGuide::of_job(&request.job, guide, request.may_fetch)?;
     guide.iter().try_for_each(|guide| guide.check(request.bytes_per_core_max))?;
     // Changes that make a program small enough are those of this job.
@@ -324,6 +325,8 @@ pub(crate) struct PlannedModel {
     readout: Readout,
     /// The limits of the job's programs, if they are for NeuronCores.
     neuron: Option<Limits>,
+    /// The rows of the files, as far as these were seen.
+    rows: EarlyRows,
 }
 
 impl PlannedModel {
@@ -335,6 +338,7 @@ impl PlannedModel {
             inputs: self.inputs,
             readout: self.readout,
             neuron: None,
+            rows: self.rows,
         }
     }
 
@@ -356,8 +360,9 @@ impl PlannedModel {
         Ok(PlannedModel { neuron, ..planned })
     }
 
-    /// Refuses weights, a tokenizer, settings and data that do not fit the job. Returns warnings about the data.
-    fn check(&self, request: &PlanRequest) -> RunResult<Vec<PlanWarning>> {
+    /// Refuses weights, a tokenizer, settings and data that do not fit the job. Returns warnings about the data, and
+    /// what is known of its rows.
+    fn check(&self, request: &PlanRequest) -> RunResult<(Vec<PlanWarning>, EarlyRows)> {
         let (job, model) = (&request.job, self.model.as_ref());
         let mut faults = Faults::default();
         faults.add(weights::check(job, model, !request.may_fetch));
@@ -398,7 +403,8 @@ impl PlannedModel {
         let position_ids = job.separates_texts();
         let inputs = ModelInputs { token_type_ids: true, attention_mask: true, position_ids };
         let neuron = neuron::limits(job, "", None);
-        Ok(PlannedModel { model, readout: task.readout(), task, inputs, neuron })
+        let (readout, rows) = (task.readout(), EarlyRows::default());
+        Ok(PlannedModel { model, readout, task, inputs, neuron, rows })
     }
 
     /// The numbers of classes that the model may have: where only the data say it, two or more.
@@ -409,8 +415,9 @@ impl PlannedModel {
         }
     }
 
-    /// Finds settings that do not fit the model or the files of the data. Returns warnings about these.
-    fn check_settings(&self, job: &JobFile, faults: &mut Faults) -> Vec<PlanWarning> {
+    /// Finds settings that do not fit the model or the files of the data. Returns warnings about these, and what is
+    /// known of their rows.
+    fn check_settings(&self, job: &JobFile, faults: &mut Faults) -> (Vec<PlanWarning>, EarlyRows) {
         let (model, task) = (&self.model, self.task.as_ref());
         let positions = model.max_positions() as u32;
         let fits = faults.add(lengths::check(job, positions)).is_some();
@@ -423,27 +430,36 @@ impl PlannedModel {
             None => data::check_files(job, task, model),
             Some(_) => Ok(data::EarlySplits::default()),
         };
-        let Some(splits) = faults.add(splits) else { return Vec::new() };
-        let rows = splits.evaluated(job);
+        let Some(splits) = faults.add(splits) else { return Default::default() };
+        let evaluated = splits.evaluated(job);
         faults.add(texts::check(job, task, &splits));
         let classes = faults.add(self.classes(job));
-        faults.add(classes.map_or(Ok(()), |classes| metrics::check(job, task, &classes, rows)));
+        faults
+            .add(classes.map_or(Ok(()), |classes| metrics::check(job, task, &classes, evaluated)));
         let warnings = splits.warnings.into_iter();
         let code = data::DOUBTFUL_LABELS;
-        warnings.map(|message| PlanWarning { code: code.to_owned(), message }).collect()
-    }
-
-    /// The length of the job's longest target; 0 where rows have none.
-    fn target_positions(&self) -> u32 {
-        self.task.max_target_length().unwrap_or_default()
+        let warnings = warnings.map(|message| PlanWarning { code: code.to_owned(), message });
+        (warnings.collect(), splits.rows)
     }
 
     /// The length of the job's longest row.
     fn positions(&self, job: &JobFile) -> RunResult<u32> {
+        Ok(self.lengths(job)?[0])
+    }
+
+    /// Whether no setting makes rows shorter: those of tokens are not cut.
+    fn has_fixed_lengths(&self) -> bool {
+        self.rows.are_tokens && self.rows.tokens.is_some_and(|it| it.are_known)
+    }
+
+    /// The lengths of the job's longest row and of its longest target, which is 0 where rows have none.
+    fn lengths(&self, job: &JobFile) -> RunResult<[u32; 2]> {
         let positions = self.model.max_positions() as u32;
         let limit = lengths::limit(job, self.task.as_ref(), positions);
         let longest = job.row_length().map_or(limit, |length| length.min(limit));
-        Ok(lengths::ladder(job, self.task.as_ref(), longest, positions)?.longest())
+        let longest = lengths::ladder(job, self.task.as_ref(), longest, positions)?.longest();
+        let target = self.task.max_target_length().unwrap_or_default();
+        lengths::planned(job, [longest, target], self.rows, positions)
     }
 }
 

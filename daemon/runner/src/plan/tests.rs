@@ -116,6 +116,50 @@ fn classes_that_may_be_none_have_a_warning() {
     assert_eq!(warnings(&["-"]), []);
 }
 
+/// Rows that are tokenized already are as long as they are, or as the model's positions where that is not known: the
+/// lengths of texts concern other rows alone.
+#[test]
+fn rows_of_tokens_are_planned_by_their_lengths() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rows.jsonl");
+    let row = |length: usize| format!("{}\n", json!({ "input_ids": vec![5; length] }));
+    let of = |rows: &str, edit: &dyn Fn(&mut Value)| {
+        std::fs::write(&file, rows).unwrap();
+        let plan = planned(Some(1 << 40), |job| {
+            let folder = job["model"]["name_or_path"].clone();
+            job["model"] = json!({ "name_or_path": folder, "task": "masked-lm" });
+            job["data"] = json!({ "train": file });
+            edit(job);
+        });
+        plan.unwrap().positions
+    };
+    assert_eq!(of(&format!("{}{}", row(40), row(24)), &|_| {}), 40);
+    // Texts are cut to the block, and rows of tokens may not be longer.
+    let block = |job: &mut Value| job["data"]["block_size"] = 64.into();
+    assert_eq!(of("{\"text\": \"a b\"}\n", &block), 64);
+    assert_eq!(of(&row(48), &block), 48);
+    let padded = |job: &mut Value| {
+        block(job);
+        job["data"]["pad_to_max_length"] = true.into();
+    };
+    assert_eq!(of(&row(48), &padded), 64);
+    // Rows to evaluate that are texts.
+    let texts = folder.path().join("texts.jsonl");
+    std::fs::write(&texts, "{\"text\": \"a b\"}\n").unwrap();
+    let evaluated = |job: &mut Value| {
+        block(job);
+        job["data"]["validation"] = json!(texts);
+        job["train"]["eval_strategy"] = "epoch".into();
+    };
+    assert_eq!(of(&row(48), &evaluated), 64);
+    // Files that are not there yet have rows of texts, for all that is known.
+    let elsewhere = |job: &mut Value| {
+        block(job);
+        job["data"]["train"] = json!("/none.jsonl");
+    };
+    assert_eq!(of("", &elsewhere), 64);
+}
+
 /// The header is enough; rows that are not there yet are left to the run.
 #[test]
 fn files_with_other_numbers_of_texts_than_the_loss_takes_are_refused() {

@@ -10,6 +10,7 @@ mod slice;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod token_lengths;
 
 use serde::Serialize;
 
@@ -19,6 +20,7 @@ pub(super) use reader::{Piece, read_ahead};
 pub use slice::{SplitPart, SplitRange};
 pub use sources::Checked;
 pub(super) use sources::Sources;
+pub use token_lengths::TokenLengths;
 
 use crate::source::{Columns, Files, FormatOptions};
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::super::left_out::LeftOutRows;
 use super::check::{RowsCheck, Settled};
 use super::part::SourcePart;
+use super::token_lengths::TokenLengths;
 use super::{Mixing, Mixture};
 use crate::error::{Error, Result};
 use crate::labels::{LabelEncoder, LabelReader};
@@ -26,6 +27,8 @@ pub struct Checked {
     pub needs_tokens: bool,
     /// Warnings about classes that may be none.
     pub doubtful_labels: Vec<String>,
+    /// The lengths of rows that are tokenized already and are not cut.
+    pub token_lengths: Option<TokenLengths>,
 }
 
 /// The opened files of all sets.
@@ -73,7 +76,8 @@ impl Sources {
         let rows_max = task.rows_to_check(known, are_small);
         if rows_max == 0 {
             let doubtful_labels = Vec::new();
-            return Ok(Checked { task, rule: None, needs_tokens: false, doubtful_labels });
+            let (rule, needs_tokens, token_lengths) = (None, false, None);
+            return Ok(Checked { task, rule, needs_tokens, doubtful_labels, token_lengths });
         }
         task.check_settings(known)?;
         let tokenizer = known.tokenizer();
@@ -96,7 +100,13 @@ impl Sources {
         let Settled { rule, doubtful } =
             if has_rule { check.settle()? } else { Settled::default() };
         drop(context);
-        Ok(Checked { task, rule, needs_tokens, doubtful_labels: doubtful })
+        let token_lengths = match &task {
+            TaskSpec::Tokenized(task) if !task.is_cut() => {
+                Some(TokenLengths::of(mixture, &parts, task, &tokenizer))
+            }
+            _ => None,
+        };
+        Ok(Checked { task, rule, needs_tokens, doubtful_labels: doubtful, token_lengths })
     }
 
     /// The only source, where all its rows are read in order.

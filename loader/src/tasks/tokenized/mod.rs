@@ -83,6 +83,33 @@ impl Tokenized {
         self.has_offsets
     }
 
+    /// Whether rows are cut to `data.max_length`, as texts are.
+    pub(crate) fn is_cut(&self) -> bool {
+        matches!(*self.task, TaskSpec::Sft(_) | TaskSpec::Dpo(_))
+    }
+
+    /// The columns on which the lengths of a row depend.
+    pub(crate) fn columns_of_lengths(&self) -> Vec<&'static str> {
+        let target = matches!(*self.task, TaskSpec::Seq2SeqLm(_)).then_some(LABELS);
+        [INPUT_IDS, ATTENTION_MASK].into_iter().chain(target).collect()
+    }
+
+    /// The tokens of a row that is not cut, and those of its target.
+    pub(crate) fn lengths(
+        &self,
+        row: &Row<'_>,
+        tokenizer: &dyn TextTokenizer,
+    ) -> Result<[usize; 2]> {
+        let tokens = self.tokens(row, tokenizer)?;
+        let target = match &*self.task {
+            TaskSpec::Seq2SeqLm(task) => {
+                task.target.as_ref().map(|_| tokens.target(LABELS, None, task.keeps_end()))
+            }
+            _ => None,
+        };
+        Ok([tokens.ids().len(), target.transpose()?.map_or(0, |target| target.len())])
+    }
+
     /// The tokens of a row, with the padding where losses are taken over it.
     fn tokens<'a, 'row>(
         &self,

@@ -83,7 +83,7 @@ pub(super) fn misfit(
     let fits =
         |changed: &JobFile| memory::of(changed, planned).is_ok_and(|memory| memory.fits(bytes_max));
     // A change that the model or the optimizer refuses does not fit.
-    let mut single = candidates(job, planned.model.max_positions() as u32);
+    let mut single = candidates(job, planned);
     let single = single.find(|changed| fits(&changed.job));
     let keeps_rows = |it: &Changed| it.job.total_train_batch_size() == job.total_train_batch_size();
     let is_enough = single.as_ref().is_some_and(|it| keeps_rows(it) && !it.changes_results());
@@ -158,7 +158,7 @@ pub(super) fn misfit_of_all(
         (rows.is_multiple_of(own) && rows >= own).then_some(Changed { job: changed, ..it })
     };
     let of_rows = first_that_fits(fewer_rows(job).filter_map(on_best), fits);
-    let length = planned.positions(job).unwrap_or_default();
+    let length = length_to_shorten(job, planned);
     let of_length = first_that_fits(shorter_rows(best, length), fits);
     let of_cores = more_cores(job, planned).find(|it| fits(it));
     let found = [of_rows, of_length, of_cores].into_iter().flatten();
@@ -192,7 +192,7 @@ pub(super) fn smaller(
         start.elapsed() < SEARCH_TIME
             && memory::of(&changed.job, planned).is_ok_and(|memory| memory.fits(bytes_max))
     };
-    let length = planned.positions(job).unwrap_or_default();
+    let length = length_to_shorten(job, planned);
     // Not every number of cores divides the layers.
     let divided = divided_layers(job).chain(more_cores(job, planned)).find(|it| fits(it));
     let of_rows = first_that_fits(fewer_rows(job), fits);
@@ -300,8 +300,10 @@ pub(super) fn with_fitting_batch(
 
 /// The first changes keep the results the same; later ones change the batch size, by dividing layers
 /// over cores that would else see other rows or by fewer rows, the length of rows and the optimizer.
-fn candidates(job: &JobFile, positions: u32) -> impl Iterator<Item = Changed> + '_ {
-    let length = job.data.block_size.or(job.row_length()).unwrap_or(positions).min(positions);
+fn candidates<'a>(job: &'a JobFile, planned: &PlannedModel) -> impl Iterator<Item = Changed> + 'a {
+    let positions = planned.model.max_positions() as u32;
+    let texts = job.data.block_size.or(job.row_length()).unwrap_or(positions).min(positions);
+    let length = if planned.has_fixed_lengths() { 0 } else { texts };
     let smaller = (job.train.optim == Optim::AdamwTorch).then(|| {
         Changed::of(job, "train.optim", Optim::Adafactor, |job| job.train.optim = Optim::Adafactor)
     });
@@ -375,6 +377,11 @@ fn fewer_rows(job: &JobFile) -> impl Iterator<Item = Changed> + '_ {
         let set = |job: &mut JobFile| job.train.per_device_train_batch_size = rows;
         Changed::of(job, ROWS, rows, set)
     })
+}
+
+/// The length of the rows that may be shorter; 0 where none may.
+fn length_to_shorten(job: &JobFile, planned: &PlannedModel) -> u32 {
+    if planned.has_fixed_lengths() { 0 } else { planned.positions(job).unwrap_or_default() }
 }
 
 fn shorter_rows(job: &JobFile, length: u32) -> impl Iterator<Item = Changed> + '_ {
