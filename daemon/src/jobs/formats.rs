@@ -11,6 +11,7 @@ use traind_fuzz::contains;
 
 use super::cluster::{Cluster, ClusterJob};
 use super::record::Placement;
+use super::restored::Restored;
 use super::store::{JobWarning, NewJob, Parent};
 use super::supervisor::claim::Claim;
 use crate::access::account::Account;
@@ -70,6 +71,12 @@ fn records() -> Value {
             Claim::Adopted,
             Claim::Void,
         ],
+        "restored": Restored {
+            time: 1_700_000_000_000_000,
+            since_attempt: 2,
+            run_dir: Some("/state/jobs/01J".into()),
+            follows: Some(cluster(Cluster::Slurm)),
+        },
     })
 }
 
@@ -98,6 +105,7 @@ fn records_of_all_kept_versions_are_read_with_all_their_values() {
         let kept: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         check::<NewJob>(&path, &kept["job"]);
         check::<Placement>(&path, &kept["placement"]);
+        check::<Restored>(&path, &kept["restored"]);
         for claim in kept["claims"].as_array().unwrap() {
             check::<Claim>(&path, claim);
         }

@@ -349,7 +349,9 @@ impl ModelConfig {
 
     /// A count, which may be 0.
     pub fn count_or(&self, key: &str, default: usize) -> Result<usize> {
-        let count = self.typed(key, "an integer of 0 or more", Value::as_u64)?;
+        let count = self.typed(key, "an integer from 0 to 2147483647", |value| {
+            value.as_u64().filter(|count| *count < 1 << 31)
+        })?;
         Ok(count.map_or(default, |count| count as usize))
     }
 

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use traind_job_file::{DataFiles, JobFile, ModelSource, TaskName};
 use traind_loader::{
     ChatProblem, Checked, Error as LoaderError, Files, HuggingFaceTokenizer, KnownTokenizer,
-    LabelEncoder, Mixture, TaskSpec, TokenLengths, TokenizerOptions, data_format, matching_files,
+    LabelEncoder, Mixture, TaskSpec, TokenizerOptions, data_format, matching_files,
     model_max_length,
 };
 use traind_models::{Model, ModelConfig};
 
+use super::early_rows::EarlyRows;
 use super::lengths;
 use super::mixture::Sets;
 use super::{check_encoding, columns, field, format_options, path_text, reads_train};
@@ -70,37 +71,6 @@ impl EarlySplits {
             Some(_) => self.train.as_ref(),
             None => self.validation.as_ref(),
         }
-    }
-}
-
-/// The rows of all splits, as far as their lengths are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct EarlyRows {
-    /// The longest rows that are tokenized already, and are not cut.
-    pub tokens: Option<TokenLengths>,
-    /// Whether all splits have such rows alone. Others are cut to the lengths of texts.
-    pub are_tokens: bool,
-}
-
-impl Default for EarlyRows {
-    fn default() -> EarlyRows {
-        EarlyRows { tokens: None, are_tokens: true }
-    }
-}
-
-impl EarlyRows {
-    /// Adds the rows of a split, which are not known where it is read in the run alone.
-    fn add(&mut self, split: Option<TokenLengths>) {
-        let Some(split) = split else {
-            self.are_tokens = false;
-            return;
-        };
-        let before = self.tokens.unwrap_or(TokenLengths { are_known: true, ..split });
-        self.tokens = Some(TokenLengths {
-            row: before.row.max(split.row),
-            target: before.target.max(split.target),
-            are_known: before.are_known && split.are_known,
-        });
     }
 }
 

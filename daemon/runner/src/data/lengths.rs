@@ -12,7 +12,7 @@ use traind_loader::{
 use traind_models::Model;
 use traind_wording::counted;
 
-use super::early::EarlyRows;
+use super::early_rows::EarlyRows;
 use super::length_budget::{Packing, computed_tokens};
 use crate::error::{RunError, RunResult};
 use crate::recipe::embedding::SetObjectives;

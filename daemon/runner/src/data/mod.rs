@@ -5,6 +5,7 @@
 
 mod csv;
 mod early;
+mod early_rows;
 pub(crate) mod later;
 mod length_budget;
 pub(crate) mod lengths;
@@ -27,7 +28,8 @@ use crate::error::{RunError, RunResult};
 use crate::recipe::rows;
 use crate::reporting::{Downloads, Journal, StepGates, Stop};
 use crate::tasks::{JobTask, Questions, Reading};
-pub(crate) use early::{EarlyRows, EarlySplits, check_files};
+pub(crate) use early::{EarlySplits, check_files};
+pub(crate) use early_rows::EarlyRows;
 use later::LaterRows;
 pub(crate) use length_budget::{Passes, length_budget};
 use mixture::Sets;

@@ -24,6 +24,19 @@ fn check_error(changes: Value, expect: &str) {
 }
 
 #[test]
+fn counts_have_a_limit() {
+    let config = |count: u64| {
+        let keys = json!({ "type_vocab_size": count });
+        ModelConfig::new("config.json", keys.as_object().unwrap().clone())
+    };
+    assert_eq!(config(0).count_or("type_vocab_size", 2).unwrap(), 0);
+    let error = config(1 << 31).count_or("type_vocab_size", 2).unwrap_err();
+    let expect =
+        "config.json: type_vocab_size: expected an integer from 0 to 2147483647, found 2147483648";
+    assert_eq!(error.to_string(), expect);
+}
+
+#[test]
 fn unusable_values_are_named() {
     check_error(
         json!({"hidden_size": -16}),
