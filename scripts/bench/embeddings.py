@@ -18,12 +18,13 @@ from statistics import median
 
 sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("lib", "lib/corpora", "examples")]
 
+import search
+
 import descriptions
 import machine
 import peer_sides
 import report
 import rows
-import search
 import service
 import traind_side
 

@@ -60,8 +60,8 @@ struct Seen {
 }
 
 impl Seen {
-    /// Reads the rows of a part, at most the first `limit`. Returns whether it read all of them: not where there are many
-    /// tokens, or a row has a fault, which is not that of its length.
+    /// Reads the rows of a part, at most the first `limit`. Returns whether it read all of them: not where there are
+    /// many tokens, or a row has a fault, which is not that of its length.
     fn read(
         &mut self,
         part: &SourcePart,

@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// What processors with fewer instructions compute is tested on those with more, too.
+    /// Kernels for processors with fewer instructions are tested on those with more, too.
     #[test]
     fn products_of_all_kernels_are_the_same() {
         let layouts = [[false, true], [false, false], [true, false], [true, true]];

@@ -1,4 +1,4 @@
-//! What kernels are given.
+//! The arguments of kernels.
 //!
 //! M rows and N columns of the result, K depth.
 

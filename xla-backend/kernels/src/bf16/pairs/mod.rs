@@ -1,5 +1,5 @@
-//! The product by AVX512-BF16, vectors of pairs of bfloat16 numbers: a panel of the right operand meets all panels of a block of the left one, which
-//! stays in the second-level cache, before the next panel's turn.
+//! The product by AVX512-BF16, vectors of pairs of bfloat16 numbers: a panel of the right operand meets all panels of a
+//! block of the left one, which stays in the second-level cache, before the next panel's turn.
 //!
 //! M rows and N columns of the result, K depth.
 

@@ -95,7 +95,8 @@ fn add_to_edge(
     to.rows_mut().zip(&edge).for_each(|(row, edge)| row.copy_from_slice(&edge[..row.len()]));
 }
 
-/// The tiles of so many pairs of panels. At least one step, so that a product without depth is written too: as its bias.
+/// The tiles of so many pairs of panels. At least one step, so that a product without depth is written too: as its
+/// bias.
 fn len(sides: usize, depth: usize) -> usize {
     2 * sides * depth.div_ceil(TILE_DEPTH).max(1)
 }

@@ -14,10 +14,10 @@ pub(super) const TILE_DEPTH: usize = 2 * LANES;
 /// How many tiles of a panel, or panels, ahead memory is asked for.
 const AHEAD: usize = 2;
 
-/// What the lines of a tile are.
+/// The contents of a tile's lines.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum TileOf {
-    /// Those of the operand, as in the left factor.
+    /// Lines of the operand, as in the left factor.
     Lines,
     /// Pairs of depths, as in the right factor.
     Pairs,

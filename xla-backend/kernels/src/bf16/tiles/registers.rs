@@ -11,7 +11,8 @@ use crate::matrix::MatrixMut;
 /// Sixteen lines of sixteen pairs of bfloat16 numbers. A step of a product has one of each panel.
 pub(super) type Tile = [[u32; LANES]; LANES];
 
-/// The rows and columns that are computed together: two by two tiles of sums, which leave two registers for each factor.
+/// The rows and columns that are computed together: two by two tiles of sums, which leave two registers for each
+/// factor.
 pub(super) const SIDE: usize = 2 * LANES;
 
 /// The bytes of a line of a tile.
