@@ -1,8 +1,8 @@
 //! The weights of answers that may lie beyond their batch, as those of rows that another program cut may.
 
 /// The factors by which the starts of a batch's answers that lie within it weigh as much as all of its rows, and its
-/// ends too, so that each of the two losses is a mean over them, as in transformers. `rows` has the weight of each row, and
-/// whether its start and its end lie within the batch.
+/// ends too, so that each of the two losses is a mean over them, as in transformers. `rows` has the weight of each row,
+/// and whether its start and its end lie within the batch.
 pub fn answer_factors(rows: impl IntoIterator<Item = (f32, [bool; 2])>) -> [f32; 2] {
     let (mut all, mut within) = (0.0, [0.0; 2]);
     for (weight, lies_within) in rows {

@@ -98,9 +98,10 @@ impl Seen {
     ) -> Option<()> {
         let lengths = task.lengths(row, tokenizer).ok()?;
         self.left = self.left.saturating_sub(lengths.iter().sum::<usize>() as u64);
-        for place in 0..2 {
-            self.longest[place] = self.longest[place].max(lengths[place]);
-            self.shortest[place] = self.shortest[place].min(lengths[place]);
+        let seen = self.longest.iter_mut().zip(&mut self.shortest);
+        for ((longest, shortest), length) in seen.zip(lengths) {
+            *longest = length.max(*longest);
+            *shortest = length.min(*shortest);
         }
         Some(())
     }
