@@ -6,22 +6,16 @@ usage: search_peer.py JOB.json    prints the seconds of training and nDCG@10 as 
 import json
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 os.environ.update(USE_TORCH_XLA="0", HF_HUB_OFFLINE="1", TQDM_DISABLE="1", TRANSFORMERS_VERBOSITY="error")
 
-import datasets
-import torch
-import transformers
-from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
-from sentence_transformers.base.sampler import DefaultBatchSampler
+from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import evaluation, losses
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
 
-def in_order(dataset, batch_size, drop_last, **_):
-    sampler = torch.utils.data.SequentialSampler(dataset)
-    return DefaultBatchSampler(sampler, batch_size=batch_size, drop_last=drop_last)
+import sentence_trainer
 
 
 def read(file):
@@ -33,26 +27,18 @@ def main():
     data, train = settings["data"], settings["train"]
     model = SentenceTransformer(settings["model"]["name_or_path"], device="cpu")
     model.max_seq_length = data["max_length"]
-    with tempfile.TemporaryDirectory() as scratch:
-        arguments = SentenceTransformerTrainingArguments(
-            scratch,
-            batch_sampler=in_order,
-            use_cpu=True,
-            seed=train["seed"],
-            num_train_epochs=train["num_train_epochs"],
-            per_device_train_batch_size=settings["batch_size"],
-            learning_rate=train["learning_rate"],
-            warmup_steps=train["warmup_steps"],
-            logging_steps=train["logging_steps"],
-            save_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
-        )
-        rows = datasets.Dataset.from_list(read(data["train"]))
-        loss = losses.MultipleNegativesRankingLoss(model)
-        trainer = SentenceTransformerTrainer(model, arguments, train_dataset=rows, loss=loss)
-        trainer.remove_callback(transformers.PrinterCallback)
-        seconds = trainer.train().metrics["train_runtime"]
+    metrics = sentence_trainer.train(
+        model,
+        read(data["train"]),
+        losses.MultipleNegativesRankingLoss(model),
+        seed=train["seed"],
+        num_train_epochs=train["num_train_epochs"],
+        per_device_train_batch_size=settings["batch_size"],
+        learning_rate=train["learning_rate"],
+        warmup_steps=train["warmup_steps"],
+        logging_steps=train["logging_steps"],
+    )
+    seconds = metrics["train_runtime"]
     rows = read(data["validation"])
     corpus = list(dict.fromkeys(row["description"] for row in rows))
     places = {text: str(place) for place, text in enumerate(corpus)}

@@ -9,18 +9,19 @@ usage: speed_embeddings.py WORK.json OUT.json
 import json
 import os
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 os.environ.update(USE_TORCH_XLA="0", HF_HUB_OFFLINE="1", TQDM_DISABLE="1", TRANSFORMERS_VERBOSITY="error")
 
-import datasets
 import torch
 import transformers
-from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
-from sentence_transformers.base.sampler import DefaultBatchSampler
+from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import losses
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
+
+import sentence_trainer
 
 
 class Clock(transformers.TrainerCallback):
@@ -36,36 +37,22 @@ class Clock(transformers.TrainerCallback):
         self.ended.append((state.global_step, time.perf_counter()))
 
 
-def in_order(dataset, batch_size, drop_last, **_):
-    sampler = torch.utils.data.SequentialSampler(dataset)
-    return DefaultBatchSampler(sampler, batch_size=batch_size, drop_last=drop_last)
-
-
 def main():
     work = json.loads(Path(sys.argv[1]).read_text())
     torch.set_num_threads(work["threads"])
     model = SentenceTransformer(work["model"], device="cpu")
     model.max_seq_length = work["length"]
-    with tempfile.TemporaryDirectory() as scratch:
-        arguments = SentenceTransformerTrainingArguments(
-            scratch,
-            batch_sampler=in_order,
-            use_cpu=True,
-            max_steps=work["steps"],
-            per_device_train_batch_size=work["batch"],
-            learning_rate=work["learning_rate"],
-            logging_steps=5,
-            save_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
-        )
-        rows = [json.loads(line) for line in Path(work["rows"]).read_text().splitlines()]
-        clock = Clock()
-        trainer = SentenceTransformerTrainer(
-            model, arguments, train_dataset=datasets.Dataset.from_list(rows), loss=loss(model, work), callbacks=[clock]
-        )
-        trainer.remove_callback(transformers.PrinterCallback)
-        trainer.train()
+    clock = Clock()
+    sentence_trainer.train(
+        model,
+        [json.loads(line) for line in Path(work["rows"]).read_text().splitlines()],
+        loss(model, work),
+        callbacks=[clock],
+        max_steps=work["steps"],
+        per_device_train_batch_size=work["batch"],
+        learning_rate=work["learning_rate"],
+        logging_steps=5,
+    )
     Path(sys.argv[2]).write_text(json.dumps(clock.ended))
 
 
