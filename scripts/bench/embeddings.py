@@ -24,6 +24,7 @@ import descriptions
 import machine
 import peer_sides
 import report
+import rounds
 import rows
 import service
 import traind_side
@@ -33,6 +34,7 @@ WARM_UP_STEPS = 10
 LEARNING_RATE = 5e-5
 # Operations of a cached batch beside those of one that passes once.
 CACHED_PASSES = 4 / 3
+TABLE = rounds.Table(8, 22, (rounds.Column("batch_seconds", "s/batch", 9, 2),))
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def main():
         Work("cached", ("traind", "parts", "sentence-transformers"), options.rows, 1, 64),
     ]
     results = {}
-    print(f"{'':8} {'side':22} {'samples/s':>10} {'(range)':>17} {'s/batch':>9} {'traind / it':>12}", flush=True)
+    print(TABLE.header(), flush=True)
     for work in works:
         if options.work in (work.name, None):
             results[work.name] = bench(options, work)
@@ -96,19 +98,10 @@ def bench(options, work):
         )
         train.sort(key=lambda row: rows.digest(row["synopsis"]))
         rows.write(scratch / "train.jsonl", train[: work.batch * work.steps])
-        results = alternate(options, work, scratch)
+        sides = [side for side in work.sides if side in options.sides]
+        measure = lambda side: measurements(work, SIDES[side](options, work, scratch))
+        results = rounds.alternate(sides, options.rounds, measure)
     print(table(work.name, results), flush=True)
-    return results
-
-
-def alternate(options, work, scratch):
-    sides = [side for side in work.sides if side in options.sides]
-    results = {side: [] for side in sides}
-    for index in range(options.rounds):
-        for side in sides[:: -1 if index % 2 else 1]:
-            measured = measurements(work, SIDES[side](options, work, scratch))
-            results[side].append(measured)
-            print(f"round {index + 1} {side}: {measured['samples_per_second']:.2f} samples/s", file=sys.stderr)
     return results
 
 
@@ -182,13 +175,7 @@ SIDES = {"traind": traind, "parts": parts, "sentence-transformers": sentence_tra
 
 
 def table(name, results):
-    lines = []
-    for side, runs in results.items():
-        speeds = report.measurements(runs, "samples_per_second")
-        lines.append(
-            f"{name:8} {side:22} {median(speeds):10.2f} {f'{min(speeds):.2f}-{max(speeds):.2f}':>17} "
-            f"{median(report.measurements(runs, 'batch_seconds')):9.2f} {report.ratio(results, side):>12}"
-        )
+    lines = TABLE.lines(name, results)
     if {"traind", "parts"} <= set(results):
         seconds = lambda side: median(report.measurements(results[side], "batch_seconds"))
         lines.append(f"{name:8} a batch takes {seconds('traind') / seconds('parts'):.2f} times as long as its parts")

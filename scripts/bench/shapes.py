@@ -21,6 +21,7 @@ import efficiency
 import machine
 import peer_sides
 import report
+import rounds
 import service
 from work import Work
 
@@ -28,6 +29,7 @@ CORES = 2
 WARM_UP_STEPS = 10
 # Texts of about eight tokens, so that no source is shorter than its length, and a row gives a block.
 TEXTS = 100
+TABLE = rounds.Table(15, 17, (rounds.Column("loss", "last loss", 10, 4),))
 LORA = {"r": 16, "lora_alpha": 32, "target_modules": "all-linear"}
 SHARED = {"bf16": False, "sampling": "sequential"}
 
@@ -98,7 +100,7 @@ def main():
     print(machine.description(), flush=True)
     groups = BRIEF if options.brief else WORKS
     results = {}
-    print(f"{'':15} {'side':17} {'samples/s':>10} {'(range)':>17} {'last loss':>10} {'traind / it':>12}", flush=True)
+    print(TABLE.header(), flush=True)
     for group, works in groups.items():
         for name, work in works.items():
             if options.family in (group, name):
@@ -115,22 +117,13 @@ def names():
 def bench(options, work, sides, scratch):
     """Prints and returns {side: [measurements of each round]}."""
     model, rows = prepare(options, work, scratch)
-    results = alternate(options, work, sides, model, rows, scratch)
-    print(table(work.name, results), flush=True)
+    measure = lambda side: SIDE[side](options, work, model, rows, scratch)
+    results = rounds.alternate(sides, options.rounds, measure)
+    print("\n".join(TABLE.lines(work.name, results)), flush=True)
     if "jax" in results:
         gemm = efficiency.gemm_flops_per_second(options, work, model)
         step = efficiency.step_flops(work, model) * median_speed(results["traind"]) / work.batch
         print(f"{work.name:15} multiplies at {step / CORES / gemm:.2f} of {gemm / 1e9:.0f} GFLOP/s a core", flush=True)
-    return results
-
-
-def alternate(options, work, sides, model, rows, scratch):
-    results = {name: [] for name in sides}
-    for index in range(options.rounds):
-        for name in sides[:: -1 if index % 2 else 1]:
-            measured = SIDE[name](options, work, model, rows, scratch)
-            results[name].append(measured)
-            print(f"round {index + 1} {name}: {measured['samples_per_second']:.2f} samples/s", file=sys.stderr)
     return results
 
 
@@ -229,17 +222,6 @@ def measurements(speeds, loss):
 
 def median_speed(runs):
     return median(report.measurements(runs, "samples_per_second"))
-
-
-def table(name, results):
-    lines = []
-    for side, runs in results.items():
-        speeds, losses = (report.measurements(runs, key) for key in ("samples_per_second", "loss"))
-        lines.append(
-            f"{name:15} {side:17} {median(speeds):10.2f} {f'{min(speeds):.2f}-{max(speeds):.2f}':>17} "
-            f"{median(losses):10.4f} {report.ratio(results, side):>12}"
-        )
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

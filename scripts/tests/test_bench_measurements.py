@@ -13,6 +13,7 @@ for folder in ("lib", "bench"):
 import efficiency
 import machine
 import report
+import rounds
 import service
 import shapes
 import startup
@@ -106,6 +107,28 @@ class Report(unittest.TestCase):
         results = {"traind": runs(10, 30, 20), "trainer": runs(10, 1, 100)}
         self.assertEqual(report.ratio(results, "trainer"), "2.00x")
         self.assertEqual(report.ratio(results, "traind"), "")
+
+
+class Rounds(unittest.TestCase):
+    def test_every_second_round_is_in_reverse(self):
+        turns = []
+        measure = lambda side: turns.append(side) or {"samples_per_second": len(turns)}
+        results = rounds.alternate(["traind", "trainer"], 3, measure)
+        self.assertEqual(turns, ["traind", "trainer", "trainer", "traind", "traind", "trainer"])
+        self.assertEqual(report.measurements(results["trainer"], "samples_per_second"), [2, 3, 6])
+
+    def test_a_line_has_medians_below_their_titles(self):
+        runs = lambda *speeds: [{"samples_per_second": speed, "loss": speed / 10} for speed in speeds]
+        table = rounds.Table(6, 8, (rounds.Column("loss", "last loss", 10, 4),))
+        results = {"traind": runs(10, 30, 20), "trainer": runs(8, 1, 100)}
+        self.assertEqual(
+            [table.header(), *table.lines("llama", results)],
+            [
+                "       side      samples/s           (range)  last loss  traind / it",
+                "llama  traind        20.00       10.00-30.00     2.0000             ",
+                "llama  trainer        8.00       1.00-100.00     0.8000        2.50x",
+            ],
+        )
 
 
 class Shapes(unittest.TestCase):
