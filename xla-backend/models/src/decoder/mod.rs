@@ -154,9 +154,10 @@ impl Body for Decoder {
 
     fn forward_flops(&self, lengths: Lengths, read: Option<usize>) -> f64 {
         let attention = &self.config.attention;
-        let layer = flops::DecoderLayer {
+        let layer = flops::Layer {
             hidden_size: self.config.hidden_size,
             intermediate_size: self.config.intermediate_size,
+            feed_forward_matrices: 3,
             queries_size: attention.num_attention_heads * attention.head_dim,
             keys_size: attention.num_key_value_heads * attention.head_dim,
             projects_at_once: self.config.fused_projections,

@@ -240,11 +240,8 @@ impl Body for Encoder {
     }
 
     fn forward_flops(&self, lengths: Lengths, read: Option<usize>) -> f64 {
-        let layer = flops::EncoderLayer {
-            hidden_size: self.config.hidden_size(),
-            intermediate_size: self.config.intermediate_size,
-            projects_at_once: self.projects_at_once,
-        };
+        let (hidden, inner) = (self.config.hidden_size(), self.config.intermediate_size);
+        let layer = flops::Layer::plain(hidden, inner, self.projects_at_once);
         let projection = match &self.embedding_projection {
             Some(_) => flops::dot(self.config.embedding_size as f64, layer.hidden_size as f64),
             None => 0.0,

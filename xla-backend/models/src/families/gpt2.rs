@@ -331,11 +331,7 @@ impl Body for Gpt2 {
     }
 
     fn forward_flops(&self, lengths: Lengths, read: Option<usize>) -> f64 {
-        let layer = flops::EncoderLayer {
-            hidden_size: self.config.n_embd,
-            intermediate_size: self.config.n_inner,
-            projects_at_once: true,
-        };
+        let layer = flops::Layer::plain(self.config.n_embd, self.config.n_inner, true);
         layer.stack(self.config.n_layer, lengths.positions, read)
     }
 }

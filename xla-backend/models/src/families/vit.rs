@@ -264,13 +264,10 @@ impl Body for Vit {
     }
 
     fn forward_flops(&self, _lengths: Lengths, read: Option<usize>) -> f64 {
-        let (hidden, sizes) = (self.config.hidden_size() as f64, &self.config.sizes);
-        let layer = flops::EncoderLayer {
-            hidden_size: self.config.hidden_size(),
-            intermediate_size: self.config.intermediate_size,
-            projects_at_once: false,
-        };
-        let patches = sizes.patches() as f64 * flops::dot(sizes.patch_values() as f64, hidden);
+        let (hidden, sizes) = (self.config.hidden_size(), &self.config.sizes);
+        let layer = flops::Layer::plain(hidden, self.config.intermediate_size, false);
+        let patch = flops::dot(sizes.patch_values() as f64, hidden as f64);
+        let patches = sizes.patches() as f64 * patch;
         patches + layer.stack(self.layers.len(), self.positions(), read)
     }
 }

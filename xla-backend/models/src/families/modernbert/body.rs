@@ -122,9 +122,10 @@ impl Body for ModernBert {
 
     /// The scores of all pairs are computed, also of those that a window hides.
     fn forward_flops(&self, lengths: Lengths, read: Option<usize>) -> f64 {
-        let layer = flops::DecoderLayer {
+        let layer = flops::Layer {
             hidden_size: self.config.hidden_size,
             intermediate_size: self.config.intermediate_size,
+            feed_forward_matrices: 3,
             queries_size: self.config.hidden_size,
             keys_size: self.config.hidden_size,
             projects_at_once: true,

@@ -111,9 +111,10 @@ impl Body for RotaryBert {
 
     fn forward_flops(&self, lengths: Lengths, read: Option<usize>) -> f64 {
         let width = self.config.num_attention_heads * self.config.head_dim;
-        let layer = flops::DecoderLayer {
+        let layer = flops::Layer {
             hidden_size: self.config.hidden_size,
             intermediate_size: self.config.intermediate_size,
+            feed_forward_matrices: 3,
             queries_size: width,
             keys_size: width,
             projects_at_once: true,
