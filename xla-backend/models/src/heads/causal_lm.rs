@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::flops;
 use crate::layers::{Linear, capped};
 use crate::model::{
-    Batch, Forward, Head, InputSpec, LanguageModelHead, Lengths, Output, OutputKind, ReadTokens,
+    Batch, Forward, Head, InputSpec, LanguageModelHead, Lengths, Output, OutputKind, Reads,
 };
 use crate::tasks::{causal_lm, token_labels};
 use crate::tensor_parallel::Logits;
@@ -60,8 +60,8 @@ impl Head for CausalLmHead {
         true
     }
 
-    fn read_tokens(&self, batch: &Batch, _dims: [usize; 2]) -> Result<Option<ReadTokens>> {
-        ReadTokens::packed(batch)
+    fn reads(&self) -> Reads<'_> {
+        Reads::Packed
     }
 
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::flops;
 use crate::layers::{Activation, Linear};
 use crate::model::{
-    Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind, ReadTokens, places_in_rows,
+    Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind, Reads, places_in_rows,
 };
 use crate::parameters::ParameterPath;
 use crate::sentence::{Dense, DenseActivation, PoolingMode, SentenceModules};
@@ -143,14 +143,10 @@ impl Head for EmbeddingHead {
         OutputKind::PerRow { classes: self.modules.width(self.hidden_size) }
     }
 
-    fn read_tokens(&self, batch: &Batch, dims: [usize; 2]) -> Result<Option<ReadTokens>> {
-        let Some(token) = self.one_token() else { return Ok(None) };
-        let positions = token.position(batch.get("attention_mask")?)?;
-        ReadTokens::at(&positions, dims).map(Some)
-    }
-
-    fn read_positions(&self, _lengths: Lengths) -> Option<usize> {
-        self.one_token().map(|_| 1)
+    fn reads(&self) -> Reads<'_> {
+        self.one_token().map_or(Reads::All, |token| {
+            Reads::one_of_row(move |batch| token.position(batch.get("attention_mask")?))
+        })
     }
 
     /// The embeddings f32[B, D] are the logits; the loss is that of a job.

@@ -5,7 +5,7 @@ use traind_xla::{DType, Tensor};
 use crate::error::Result;
 use crate::flops;
 use crate::layers::Linear;
-use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind, ReadTokens};
+use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind, Reads};
 use crate::tasks::SequenceClassification;
 
 #[derive(Debug)]
@@ -24,12 +24,8 @@ impl Head for FirstTokenClassifier {
         OutputKind::PerRow { classes: self.task.num_labels }
     }
 
-    fn read_tokens(&self, batch: &Batch, dims: [usize; 2]) -> Result<Option<ReadTokens>> {
-        ReadTokens::first(batch, dims).map(Some)
-    }
-
-    fn read_positions(&self, _lengths: Lengths) -> Option<usize> {
-        Some(1)
+    fn reads(&self) -> Reads<'_> {
+        Reads::First
     }
 
     fn forward(&self, cx: &Forward<'_>, first: &Tensor, batch: &Batch) -> Result<Output> {

@@ -6,7 +6,7 @@ use traind_xla::{DType, Tensor};
 use crate::error::Result;
 use crate::flops;
 use crate::layers::Linear;
-use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind, ReadTokens};
+use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind, Reads};
 use crate::tasks::SequenceClassification;
 
 #[derive(Debug)]
@@ -46,12 +46,8 @@ impl Head for LastTokenClassifier {
         OutputKind::PerRow { classes: self.task.num_labels }
     }
 
-    fn read_tokens(&self, batch: &Batch, dims: [usize; 2]) -> Result<Option<ReadTokens>> {
-        ReadTokens::at(&self.last_tokens(batch)?, dims).map(Some)
-    }
-
-    fn read_positions(&self, _lengths: Lengths) -> Option<usize> {
-        Some(1)
+    fn reads(&self) -> Reads<'_> {
+        Reads::one_of_row(|batch| self.last_tokens(batch))
     }
 
     fn forward(&self, cx: &Forward<'_>, last: &Tensor, batch: &Batch) -> Result<Output> {

@@ -9,7 +9,7 @@ use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{Activation, LayerNorm, Linear};
-use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind, ReadTokens};
+use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind, Reads};
 use crate::parameters::{Dimension, Init, ParameterPath};
 use crate::tasks::{causal_lm, token_labels};
 use crate::tensor_parallel::Logits;
@@ -149,15 +149,11 @@ impl Head for MaskedLmHead {
         true
     }
 
-    fn read_tokens(&self, batch: &Batch, _dims: [usize; 2]) -> Result<Option<ReadTokens>> {
+    fn reads(&self) -> Reads<'_> {
         match self.predicts {
-            Predicts::Itself => ReadTokens::masked(batch),
-            Predicts::Next => ReadTokens::packed(batch),
+            Predicts::Itself => Reads::Masked,
+            Predicts::Next => Reads::Packed,
         }
-    }
-
-    fn read_positions(&self, lengths: Lengths) -> Option<usize> {
-        (lengths.masked_positions > 0).then_some(lengths.masked_positions)
     }
 
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
@@ -172,7 +168,7 @@ impl Head for MaskedLmHead {
     fn forward_flops(&self, lengths: Lengths) -> f64 {
         let decoder = flops::dot(self.embedding_size as f64, self.vocab_size as f64);
         let transform = self.transform.as_ref().map_or(0.0, Transform::forward_flops);
-        let positions = self.read_positions(lengths).unwrap_or(lengths.positions);
+        let positions = self.reads().positions(lengths).unwrap_or(lengths.positions);
         positions as f64 * (transform + decoder)
     }
 }

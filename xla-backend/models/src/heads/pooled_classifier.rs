@@ -7,7 +7,7 @@ use super::{Transform, by_row};
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{Linear, dropout};
-use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind, ReadTokens};
+use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind, Reads};
 use crate::tasks::SequenceClassification;
 
 /// The vector of a row.
@@ -39,15 +39,11 @@ impl Head for PooledClassifier {
         OutputKind::PerRow { classes: self.task.num_labels }
     }
 
-    fn read_tokens(&self, batch: &Batch, dims: [usize; 2]) -> Result<Option<ReadTokens>> {
+    fn reads(&self) -> Reads<'_> {
         match self.pooling {
-            Pooling::First => ReadTokens::first(batch, dims).map(Some),
-            Pooling::Mean | Pooling::MeanOfLogits => Ok(None),
+            Pooling::First => Reads::First,
+            Pooling::Mean | Pooling::MeanOfLogits => Reads::All,
         }
-    }
-
-    fn read_positions(&self, _lengths: Lengths) -> Option<usize> {
-        (self.pooling == Pooling::First).then_some(1)
     }
 
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {

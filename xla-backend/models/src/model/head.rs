@@ -2,7 +2,7 @@
 
 use traind_xla::Tensor;
 
-use super::{Batch, Forward, InputSpec, Lengths, Output, OutputKind, ReadTokens};
+use super::{Batch, Forward, InputSpec, Lengths, Output, OutputKind, Reads};
 use crate::error::Result;
 use crate::tensor_parallel::Logits;
 
@@ -24,14 +24,9 @@ pub(crate) trait Head: std::fmt::Debug + Send + Sync {
         false
     }
 
-    /// The tokens of the rows `dims` [B, S] whose states it reads; none where it reads those of all.
-    fn read_tokens(&self, _batch: &Batch, _dims: [usize; 2]) -> Result<Option<ReadTokens>> {
-        Ok(None)
-    }
-
-    /// The number of these tokens in a row.
-    fn read_positions(&self, _lengths: Lengths) -> Option<usize> {
-        None
+    /// The tokens whose states it reads.
+    fn reads(&self) -> Reads<'_> {
+        Reads::All
     }
 
     /// `hidden_states` f32[B S, H], or f32[R, H] of the R tokens that it reads.

@@ -7,6 +7,7 @@ mod body;
 mod forward;
 mod head;
 mod read_tokens;
+mod reads;
 
 use std::ops::Range;
 
@@ -20,6 +21,7 @@ pub(crate) use body::Body;
 pub use forward::{Forward, ParameterTensors};
 pub(crate) use head::{Head, LanguageModelHead};
 pub(crate) use read_tokens::{ReadTokens, numbers_at, places_in_rows};
+pub(crate) use reads::Reads;
 
 use crate::config::{GENERATOR, ModelConfig};
 use crate::error::{Error, Result};
@@ -124,7 +126,7 @@ impl Model {
         let is_last = layers.end == self.num_layers();
         cx.over_positions(dims, |cx| {
             let read = if is_last && self.leaves_tokens_out(cx) {
-                self.head.read_tokens(batch, dims)?
+                self.head.reads().tokens(batch, dims)?
             } else {
                 None
             };
@@ -141,7 +143,7 @@ impl Model {
             let are_read = self.leaves_tokens_out(cx);
             cx.ahead_of(&states.last, |cx| {
                 let states = self.body.finish(cx, states)?;
-                let read = self.head.read_tokens(batch, dims)?.filter(|_| !are_read);
+                let read = self.head.reads().tokens(batch, dims)?.filter(|_| !are_read);
                 let of_read = |states: &Tensor| match &read {
                     Some(read) => read.of_all(states),
                     None => Ok(states.clone()),
@@ -233,7 +235,7 @@ impl Model {
     /// Floating-point operations of one forward pass, dots only; a training
     /// step is three times as many.
     pub fn forward_flops(&self, rows: usize, lengths: Lengths) -> f64 {
-        let body = self.body.forward_flops(lengths, self.head.read_positions(lengths));
+        let body = self.body.forward_flops(lengths, self.head.reads().positions(lengths));
         rows as f64 * (body + self.head.forward_flops(lengths))
     }
 

@@ -1,0 +1,48 @@
+//! Which tokens a head reads: the states that programs compute for it, and the count of these by which operations are
+//! estimated, follow from the same value.
+
+use traind_xla::Tensor;
+
+use super::{Batch, Lengths, ReadTokens};
+use crate::error::Result;
+
+/// The tokens whose states a head reads.
+pub(crate) enum Reads<'a> {
+    All,
+    /// The first of each row.
+    First,
+    /// The one of each row at these positions of a batch, s32[B].
+    OneOfRow(Positions<'a>),
+    /// The masked ones, where a batch says which they are, else all.
+    Masked,
+    /// All but padding, where the rows of a batch are packed, else all.
+    Packed,
+}
+
+type Positions<'a> = Box<dyn Fn(&Batch) -> Result<Tensor> + 'a>;
+
+impl<'a> Reads<'a> {
+    pub(crate) fn one_of_row(positions: impl Fn(&Batch) -> Result<Tensor> + 'a) -> Reads<'a> {
+        Reads::OneOfRow(Box::new(positions))
+    }
+
+    /// Those of the rows `dims` [B, S] of a batch; none where it reads all.
+    pub(super) fn tokens(&self, batch: &Batch, dims: [usize; 2]) -> Result<Option<ReadTokens>> {
+        match self {
+            Reads::All => Ok(None),
+            Reads::First => ReadTokens::first(batch, dims).map(Some),
+            Reads::OneOfRow(positions) => ReadTokens::at(&positions(batch)?, dims).map(Some),
+            Reads::Masked => ReadTokens::masked(batch),
+            Reads::Packed => ReadTokens::packed(batch),
+        }
+    }
+
+    /// Their number in a row; none where it reads all, or all but padding, which is counted too.
+    pub(crate) fn positions(&self, lengths: Lengths) -> Option<usize> {
+        match self {
+            Reads::All | Reads::Packed => None,
+            Reads::First | Reads::OneOfRow(_) => Some(1),
+            Reads::Masked => Some(lengths.masked_positions).filter(|&masked| masked > 0),
+        }
+    }
+}
