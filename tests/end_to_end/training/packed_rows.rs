@@ -1,8 +1,10 @@
 //! Jobs on CPUs whose layers compute no padding.
 
-use serde_json::json;
+use serde_json::{Value, json};
+use traind_proto::v1::event::Kind;
 use traind_tests::{Draft, Host, data};
 
+use crate::tasks::predictions;
 use crate::tasks::rows::{jsonl, words_up_to};
 
 /// The most words of a row.
@@ -40,21 +42,63 @@ async fn texts_in_parts_are_embedded_without_padding_as_with_padding() {
     check(&host, |name| pairs_draft(&host, name).set("embedding.mini_batch_size", 5)).await;
 }
 
+/// The loss of evaluated pairs and the vectors of others, by programs of evaluation alone.
+#[tokio::test]
+async fn pairs_are_evaluated_without_padding_as_with_padding() {
+    let host = Host::started(2).await;
+    let mut found = Vec::new();
+    for (name, is_padded, cores) in
+        [("padded", true, 1), ("packed", false, 1), ("on_two", false, 2)]
+    {
+        let mut draft = pairs_draft(&host, name)
+            .write("test.jsonl", jsonl(pairs(3, 45)))
+            .set("data.test", "test.jsonl")
+            .set("train.do_train", false)
+            .set("train.do_eval", true)
+            .set("train.do_predict", true)
+            .set("train.per_device_eval_batch_size", 16 / cores)
+            .set("resources.cores", cores);
+        if is_padded {
+            draft = draft.set("data.padded_lengths_max", 1);
+        }
+        let history = host.complete(&draft).await;
+        let logs = history.log_messages();
+        for split in ["validation", "test"] {
+            let expect = format!("{split} data: layers compute no padding");
+            assert_eq!(logs.iter().any(|log| *log == expect), !is_padded, "{name}: {logs:?}");
+        }
+        let evaluated = history.events.iter().find_map(|event| match &event.kind {
+            Some(Kind::Evaluated(evaluated)) => Some(evaluated.metrics["eval_loss"]),
+            _ => None,
+        });
+        let vectors = predictions::read(&draft.output("out"));
+        let columns = ["anchor", "positive"].map(|it| predictions::number_lists(&vectors, it));
+        let values: Vec<f32> = columns.into_iter().flatten().flatten().collect();
+        found.push((evaluated.unwrap(), values));
+    }
+    let (loss, vectors) = &found[0];
+    for (of_packed, values) in &found[1..] {
+        assert!((of_packed - loss).abs() <= 1e-6 * loss.abs(), "{of_packed}, {loss}");
+        assert_eq!(values.len(), vectors.len());
+        for (value, expect) in values.iter().zip(vectors) {
+            assert!((value - expect).abs() <= 1e-6, "{value}, {expect}");
+        }
+    }
+}
+
 /// Short texts beside long ones, which padded batches make as long.
 fn pairs_draft(host: &Host, name: &str) -> Draft {
-    let pairs =
-        |seed: u64, count: usize| {
-            let short = data::rows(seed, count, 4).into_iter();
-            let pairs = short.zip(data::rows(seed + 7, count, WORDS_MAX));
-            jsonl(pairs.map(
-                |((anchor, _), (positive, _))| json!({"anchor": anchor, "positive": positive}),
-            ))
-        };
     let files = "{train: train.jsonl, validation: validation.jsonl}";
     Draft::new(host, name)
         .of_task("embedding", "bert-masked-lm", files)
-        .write("train.jsonl", pairs(1, 96))
-        .write("validation.jsonl", pairs(2, 31))
+        .write("train.jsonl", jsonl(pairs(1, 96)))
+        .write("validation.jsonl", jsonl(pairs(2, 31)))
+}
+
+fn pairs(seed: u64, count: usize) -> impl Iterator<Item = Value> {
+    let short = data::rows(seed, count, 4).into_iter();
+    let pairs = short.zip(data::rows(seed + 7, count, WORDS_MAX));
+    pairs.map(|((anchor, _), (positive, _))| json!({"anchor": anchor, "positive": positive}))
 }
 
 /// Compares losses and norms of gradients, with dropout, of a job whose batches are padded to one length with those of

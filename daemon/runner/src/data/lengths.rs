@@ -338,8 +338,8 @@ fn fit_to_sample(job: &JobFile, sampler: Sampler, budget: LengthBudget) -> RunRe
     }
 }
 
-/// Fits the sizes of batches to train on: to padded lengths, or without padding in the layers where that is cheaper.
-/// Both have the same batches, and the same random bits for each token.
+/// Fits the sizes of batches: to padded lengths, or without padding in the layers where that is cheaper. Both have the
+/// same batches, and the same random bits for each token.
 pub(crate) fn fit_cheapest(
     job: &JobFile,
     model: &Model,
@@ -347,10 +347,6 @@ pub(crate) fn fit_cheapest(
     fits: Fits,
 ) -> RunResult<Sampler> {
     let Fits { budget, to_sample, padding } = fits;
-    let sampler = match job.embedding.mini_batch_size {
-        Some(rows_max) => sampler.in_parts(rows_max as usize),
-        None => sampler,
-    };
     let padded = match to_sample {
         true => fit_to_sample(job, sampler.clone(), budget)?,
         false => fit(job, sampler.clone(), budget)?,

@@ -18,9 +18,10 @@ use prost::Message;
 
 use traind_job_file::JobFile;
 use traind_loader::{
-    Collator, HostBatch, LengthBudget, Prefetched, Prefetcher, Sampler, SamplerConfig,
+    Collator, HostBatch, LengthBudget, Padding, Prefetched, Prefetcher, Sampler, SamplerConfig,
     SamplingStrategy,
 };
+use traind_models::Model;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Evaluated, Phase};
 use traind_wording::counted;
@@ -30,7 +31,7 @@ use gathering::Gathering;
 pub(crate) use writing::{TextWriter, check_generation};
 
 use crate::data::Split;
-use crate::data::lengths::{self, RowLadders};
+use crate::data::lengths::{self, Fits, RowLadders};
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
@@ -78,6 +79,7 @@ pub(crate) struct Batching {
     pub data_shards: usize,
     /// The number of padded lengths.
     pub budget: LengthBudget,
+    pub padding: Padding,
     /// Whether batches take rows in dataset order, as the Trainer's do, rather than by length.
     pub in_order: bool,
 }
@@ -100,9 +102,29 @@ pub(crate) struct EvaluatedSplit {
     pub collator: Collator,
 }
 
+/// The sampler with the lengths that cost least. Rows of one text are grouped by length and have little padding, but a
+/// pair may have a short text beside a long one.
+fn fitted(
+    job: &JobFile,
+    model: &Model,
+    sampler: Sampler,
+    split: &Split,
+    batching: &Batching,
+) -> RunResult<Sampler> {
+    let Batching { budget, padding, .. } = *batching;
+    match split.set.has_sequences() {
+        true => {
+            let fits = Fits { budget, to_sample: false, padding };
+            lengths::fit_cheapest(job, model, sampler, fits)
+        }
+        false => lengths::fit(job, sampler, budget),
+    }
+}
+
 impl Evaluator {
     pub(crate) fn new(
         job: &JobFile,
+        model: &Model,
         evaluated: EvaluatedSplit,
         batching: &Batching,
         reporter: Reporter,
@@ -117,7 +139,11 @@ impl Evaluator {
             drop_last: false,
         };
         let sampler = lengths::sampler(config, &split.set, &batching.ladders)?;
-        let sampler = lengths::fit(job, sampler, batching.budget)?;
+        let sampler = fitted(job, model, sampler, &split, batching)?;
+        if sampler.is_packed() {
+            let name = split.name;
+            reporter.journal.info(format!("{name} data: layers compute no padding"))?;
+        }
         let sampler = lengths::predicting_masked(job, sampler);
         let loss_only = job.train.prediction_loss_only || !task.has_metrics(&split.set);
         let weighted = job.data.weight.is_some() || job.train.class_weights.is_some();

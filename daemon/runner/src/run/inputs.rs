@@ -276,6 +276,10 @@ fn fitted(
     fits: Fits,
     journal: &Journal,
 ) -> RunResult<Sampler> {
+    let sampler = match job.embedding.mini_batch_size {
+        Some(rows_max) => sampler.in_parts(rows_max as usize),
+        None => sampler,
+    };
     let sampler = lengths::fit_cheapest(job, open.model.as_ref(), sampler, fits)?;
     let sampler = lengths::predicting_masked(job, sampler);
     if sampler.is_packed() {
@@ -331,6 +335,10 @@ impl RowPadding {
             .into_iter()
             .fold(self.collator(set), |collator, it| collator.with_augmentation(it));
         self.part_rows_max.into_iter().fold(collator, Collator::in_parts)
+    }
+
+    pub(super) fn padding(&self) -> Padding {
+        self.padding
     }
 
     /// Whether a row's result depends on the length of the other rows in its batch.

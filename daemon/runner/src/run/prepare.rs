@@ -191,10 +191,12 @@ impl Inputs {
         let task = Arc::clone(&self.open.task);
         let rows_per_core = job.train.per_device_eval_batch_size;
         let passes = Passes { rows_per_core, epochs: self.evaluations(), trains: false };
+        let model = self.open.model.as_ref();
         let batching = Batching {
             ladders: self.ladders.clone(),
             rows_per_core: rows_per_core as usize,
-            budget: length_budget(job, self.open.model.as_ref(), passes),
+            budget: length_budget(job, model, passes),
+            padding: self.padding.padding(),
             data_shards: self.mesh.data_shards(),
             in_order: task.loss_depends_on_batches() || self.padding.depends_on_batch(),
         };
@@ -202,7 +204,7 @@ impl Inputs {
         let collator = self.padding.collator(&split.set);
         let evaluated = EvaluatedSplit { split, task, labels, collator };
         let (reporter, hosts) = (context.reporter.clone(), context.hosts.clone());
-        let evaluator = Evaluator::new(job, evaluated, &batching, reporter, hosts)?;
+        let evaluator = Evaluator::new(job, model, evaluated, &batching, reporter, hosts)?;
         Ok(Some(evaluator.with_writer(self.writer.clone())))
     }
 
