@@ -26,7 +26,7 @@ impl<'a> Reads<'a> {
         Reads::OneOfRow(Box::new(positions))
     }
 
-    /// Those of the rows `dims` [B, S] of a batch; none where it reads all.
+    /// The tokens among the rows `dims` [B, S] of a batch; none where all are read.
     pub(super) fn tokens(&self, batch: &Batch, dims: [usize; 2]) -> Result<Option<ReadTokens>> {
         match self {
             Reads::All => Ok(None),
@@ -37,7 +37,7 @@ impl<'a> Reads<'a> {
         }
     }
 
-    /// Their number in a row; none where it reads all, or all but padding, which is counted too.
+    /// The number of tokens in a row; none where all are read, or all but padding, which is counted too.
     pub(crate) fn positions(&self, lengths: Lengths) -> Option<usize> {
         match self {
             Reads::All | Reads::Packed => None,
