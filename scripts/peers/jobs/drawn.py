@@ -367,9 +367,11 @@ def encoder_of(choose, family, config):
     )
     if task == "question-answering":
         train.pop("gradient_accumulation_steps", None)
-    if family == "mpnet":
-        # Which transformers refuses for it.
+    # Which transformers refuses for these families, and for numbers.
+    if family in ("mpnet", "albert"):
         train.pop("gradient_checkpointing", None)
+    if given.get("model", {}).get("num_labels") == 1:
+        train.pop("label_smoothing_factor", None)
     given = {key: value for key, value in given.items() if key != "spec"}
     return of(task, rows, family, evaluated=evaluated, spec=spec, train=train, resources=cores(choose), **given)
 
