@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use rayon::prelude::*;
 
 use crate::batch::{
-    ArraySpec, BatchAxis, CoreBatch, Padding, RowData, TargetPadding, answer_factors,
-    answer_weights, batch_sums, equal_part_rows, masked_arrays, packed_arrays,
+    ArraySpec, BatchAxis, CoreBatch, Padding, PredictedTarget, RowData, TargetPadding,
+    answer_factors, answer_weights, batch_sums, equal_part_rows, packed_arrays, predicted_arrays,
 };
 use crate::dataset::{Continuation, TokenizedSet};
 use crate::error::{Error, Result};
@@ -44,14 +44,24 @@ pub struct Collator {
     augmentation: Option<Augmentation>,
     /// The most rows of a core that programs take at a time; all where absent.
     part_rows_max: Option<usize>,
+    /// The target that tokens predict, of batches that do not compute all predictions.
+    predicted: PredictedTarget,
 }
 
 impl Collator {
     /// Makes the arrays of the set's task, padded as `padding` says.
     pub fn new(set: Arc<TokenizedSet>, padding: Padding) -> Self {
         let arrays = set.arrays(&padding).into();
-        let (masking, shards, augmentation, part_rows_max) = (None, None, None, None);
-        Self { set, arrays, padding, masking, shards, augmentation, part_rows_max }
+        Self {
+            set,
+            arrays,
+            padding,
+            masking: None,
+            shards: None,
+            augmentation: None,
+            part_rows_max: None,
+            predicted: PredictedTarget::Own,
+        }
     }
 
     /// Makes the arrays of the cores `shards` alone, those of this host. Rows are padded as before.
@@ -69,6 +79,11 @@ impl Collator {
     /// alike in evaluations, which all are of epoch 0.
     pub fn with_masking(self, masking: Masking) -> Self {
         Self { masking: Some(masking), ..self }
+    }
+
+    /// Has tokens predict the targets of those behind them, as causal language models do.
+    pub fn predicting_next(self) -> Self {
+        Self { predicted: PredictedTarget::Next, ..self }
     }
 
     /// Crops and flips images at random, anew each epoch.
@@ -116,7 +131,7 @@ impl Collator {
         let (cores, sizes) = match of_plan(plan)? {
             Some(cores) => (cores, plan.sizes),
             None => {
-                let sizes = plan.sizes.with(BatchAxis::MaskedPositions, 0);
+                let sizes = plan.sizes.with(BatchAxis::PredictedPositions, 0);
                 let plan = BatchPlan { sizes, ..plan.clone() };
                 (of_plan(&plan)?.unwrap_or_default(), sizes)
             }
@@ -187,7 +202,8 @@ impl Collator {
             put_answer_weights(&mut slots, factors);
         }
         let sizes = plan.sizes.with(BatchAxis::Rows, slots.len() as u32);
-        let Some(masked) = masked_arrays(&sizes, &slots) else { return Ok(None) };
+        let predicted = predicted_arrays(&sizes, &slots, self.predicted);
+        let Some(predicted) = predicted else { return Ok(None) };
         let span = |slot: &Option<RowData<'_>>| slot.as_ref().map_or(0..0, |row| row.span.clone());
         let mut arrays: Vec<_> =
             self.arrays.iter().map(|array| array.array(&sizes, &slots)).collect();
@@ -195,7 +211,7 @@ impl Collator {
         let rows = plan.sizes.rows();
         let part_rows = self.part_rows_max.map_or(rows, |most| equal_part_rows(rows, most));
         arrays.extend(packed_arrays(&sizes, &spans, part_rows * sequences)?);
-        arrays.extend(masked);
+        arrays.extend(predicted);
         Ok(Some(CoreBatch {
             sizes: plan.sizes,
             arrays,
@@ -438,6 +454,24 @@ mod tests {
         let (batch, _) =
             token_batch(TaskSpec::TokenClassification(task), rows, plan(3, &[0], 1, 1));
         check(&batch.cores[0], "labels", &[1, 0, IGNORED_LABEL]);
+    }
+
+    /// The tokens before those with a label, as prompts are labelled.
+    #[test]
+    fn the_predictions_before_labels_have_places() {
+        let rows = "{\"input_ids\": [5, 6, 7], \"labels\": [-100, 6, 7]}\n\
+                    {\"input_ids\": [8, 9], \"labels\": [8, 9]}\n\
+                    {\"input_ids\": [4, 3], \"labels\": [-100, -100]}";
+        let task = TaskSpec::CausalLm(CausalLm { text: "text".to_owned(), block_size: 4 });
+        let mut plan = plan(4, &[0, 1, 2], 3, 1);
+        plan.sizes = plan.sizes.with(BatchAxis::PredictedPositions, 2);
+        let (own, collator) = token_batch(task, rows, plan.clone());
+        check(&own.cores[0], "predicted_tokens", &[1, 2, 4, 5, 12, 12]);
+        assert_eq!(collator.set().predicted_share(&[0, 1]).unwrap(), Some(0.6));
+        let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
+        let next = collator.predicting_next().collate(scheduled).unwrap();
+        check(&next.cores[0], "predicted_tokens", &[0, 1, 4, 12, 12, 12]);
+        check(&next.cores[0], "predicted_slots", &[0, 1, 6, 6, 2, 6, 6, 6, 6, 6, 6, 6]);
     }
 
     /// The starts and the ends that lie within the batch of all cores weigh as much as its rows.

@@ -15,7 +15,7 @@ mod sums;
 use std::ops::Range;
 
 pub use answers::{answer_factors, answer_weights};
-pub(crate) use packed::{masked_arrays, packed_arrays};
+pub(crate) use packed::{PredictedTarget, packed_arrays, predicted_arrays};
 pub use padding::{PadTo, Padding};
 pub(crate) use row::{RowData, Target, TargetPadding};
 pub use sizes::{BatchAxis, BatchSizes, equal_part_rows};

@@ -1,4 +1,4 @@
-//! Some of the tokens of a core, one behind the other: those that are no padding, or those that are masked. Two arrays
+//! Some of the tokens of a core, one behind the other: those that are no padding, or those whose predictions are computed. Two arrays
 //! each say where they stand, by which a program moves states between padded rows and those tokens.
 
 use std::ops::Range;
@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 /// The padded place that each packed token comes from, s32[B, Q], with B S behind the last token; and the packed token
 /// that stands at each padded place, s32[B, S], with B Q where that is padding.
 const PACKED: [&str; 2] = ["packed_tokens", "padded_tokens"];
-/// The places of masked tokens, s32[B, M], and the masked token at each place, s32[B, S].
-const MASKED: [&str; 2] = ["masked_tokens", "masked_slots"];
+/// The places of predicted tokens, s32[B, M], and the predicted token at each place, s32[B, S].
+const PREDICTED: [&str; 2] = ["predicted_tokens", "predicted_slots"];
 
 /// The arrays for rows whose tokens stand at `spans`; none where the sizes leave no padding out. Programs take
 /// `part_rows` rows at a time, so that tokens have their places among those. Fails where the rows of a part have more
@@ -39,25 +39,38 @@ pub(crate) fn packed_arrays(
     Ok(arrays(PACKED, sizes, packed, all))
 }
 
-/// The arrays for rows whose masked tokens have targets; none where the sizes have all tokens predicted. `None` where
-/// the rows have more masked tokens than the sizes allow.
-pub(crate) fn masked_arrays(
+/// The token whose target a token predicts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum PredictedTarget {
+    #[default]
+    Own,
+    Next,
+}
+
+/// The arrays for the tokens of rows that predict a target; none where the sizes have all tokens predicted. `None`
+/// where the rows have more of them than the sizes allow.
+pub(crate) fn predicted_arrays(
     sizes: &BatchSizes,
     rows: &[Option<RowData<'_>>],
+    target: PredictedTarget,
 ) -> Option<Vec<BatchArray>> {
-    let masked = sizes.get(BatchAxis::MaskedPositions);
-    if masked == 0 {
+    let predicted = sizes.get(BatchAxis::PredictedPositions);
+    if predicted == 0 {
         return Some(Vec::new());
     }
     let positions = sizes.get(BatchAxis::Positions);
+    let before = match target {
+        PredictedTarget::Own => 0,
+        PredictedTarget::Next => 1,
+    };
     let places = rows.iter().enumerate().flat_map(|(row, data)| {
-        let targets = data.iter().flat_map(|data| {
-            let targets = data.token_targets.iter().flatten().enumerate();
+        let predicting = data.iter().flat_map(|data| {
+            let targets = data.token_targets.iter().flatten().skip(before).enumerate();
             targets.filter(|(_, target)| **target >= 0).map(|(token, _)| data.span.start + token)
         });
-        targets.map(move |place| row * positions + place)
+        predicting.map(move |place| row * positions + place)
     });
-    Some(arrays(MASKED, sizes, masked, placed(sizes, masked, places)?))
+    Some(arrays(PREDICTED, sizes, predicted, placed(sizes, predicted, places)?))
 }
 
 /// The values of both arrays for tokens at `places`, in ascending order, which share `width` slots a row. `None` where

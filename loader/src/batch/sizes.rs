@@ -18,9 +18,9 @@ pub enum BatchAxis {
     Sequences,
     /// The objective of a batch's rows, from 1, where sets of rows have objectives of their own. 0 where there is one.
     Objective,
-    /// Masked tokens of a row of one core, on average, that alone are predicted: a core's rows share them. 0 where all
-    /// tokens are.
-    MaskedPositions,
+    /// Predictions of a row of one core, on average, where those of masked tokens or with a label alone are computed: a
+    /// core's rows share them. 0 where those of all tokens are.
+    PredictedPositions,
 }
 
 impl BatchAxis {
@@ -32,7 +32,7 @@ impl BatchAxis {
         BatchAxis::PackedPositions,
         BatchAxis::Sequences,
         BatchAxis::Objective,
-        BatchAxis::MaskedPositions,
+        BatchAxis::PredictedPositions,
     ];
 }
 
@@ -65,11 +65,15 @@ impl BatchSizes {
 
     /// The tokens that layers compute for a row, padding and those of its target included.
     pub fn tokens_per_row(&self) -> u64 {
-        let positions = match self.get(BatchAxis::PackedPositions) {
+        (self.layer_positions() + self.get(BatchAxis::TargetPositions)) as u64
+    }
+
+    /// The tokens that layers compute for a row, without those of its target.
+    pub(crate) fn layer_positions(&self) -> usize {
+        match self.get(BatchAxis::PackedPositions) {
             0 => self.get(BatchAxis::Positions),
             packed => packed,
-        };
-        (positions + self.get(BatchAxis::TargetPositions)) as u64
+        }
     }
 }
 
@@ -81,7 +85,7 @@ impl fmt::Display for BatchSizes {
             let before = match axis {
                 BatchAxis::Sequences => "-texts",
                 BatchAxis::Objective => "-loss",
-                BatchAxis::MaskedPositions => "-masked",
+                BatchAxis::PredictedPositions => "-predicted",
                 _ => "x",
             };
             write!(out, "{before}{}", self.get(axis))?;

@@ -275,6 +275,21 @@ impl TokenizedSet {
         Tokens::read(&self.tokens.labels, self.rows.target_span(row))
     }
 
+    /// The share of the tokens of `rows` whose predictions are compared with a label: that of the token behind them.
+    /// `None` where tokens have no labels.
+    pub fn predicted_share(&self, rows: &[u32]) -> Result<Option<f64>> {
+        let (mut tokens, mut predicted) = (0, 0);
+        for &row in rows {
+            let row = row as usize;
+            let labels = [self.token_labels(row)?, self.target_token_labels(row)?];
+            for labels in labels.iter().flatten() {
+                tokens += labels.len();
+                predicted += labels.iter().skip(1).filter(|label| **label >= 0).count();
+            }
+        }
+        Ok((tokens > 0).then(|| predicted as f64 / tokens as f64))
+    }
+
     /// The arrays that a batch of its rows consists of.
     pub(crate) fn arrays(&self, padding: &Padding) -> Vec<ArraySpec> {
         let mut arrays = self.task.preprocessor().arrays(&self.labels, padding);

@@ -9,10 +9,10 @@ mod apart;
 mod axis;
 mod gather;
 mod grouped;
-mod masked;
 mod order;
 mod packed;
 mod plan;
+mod predicted;
 mod sample;
 mod sets;
 #[cfg(test)]
@@ -23,9 +23,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub use gather::GatherInOrder;
-pub use masked::MaskedShare;
 pub use packed::SizedBatch;
 pub use plan::{BatchPlan, EpochPlan, ScheduledBatch};
+pub use predicted::MaskedShare;
+use predicted::Predicted;
 pub use sets::{SetBatches, SetMixing};
 
 use crate::batch::{BatchAxis, BatchSizes};
@@ -96,8 +97,8 @@ pub struct Sampler {
     part_rows: Option<usize>,
     /// The sequences of each row, where it has several.
     sequences: Option<RowSequences>,
-    /// The masked tokens of batches that predict these alone.
-    masked: Option<MaskedShare>,
+    /// The predictions of batches that do not compute all.
+    predicted: Option<Predicted>,
 }
 
 impl Sampler {
@@ -121,8 +122,8 @@ impl Sampler {
         }
         let axes = vec![PaddedAxis::new(BatchAxis::Positions, lengths, ladder)?];
         let (texts, classes, sets) = (None, None, None);
-        let (packed, part_rows, sequences, masked) = (None, None, None, None);
-        Ok(Self { config, axes, texts, classes, sets, packed, part_rows, sequences, masked })
+        let (packed, part_rows, sequences, predicted) = (None, None, None, None);
+        Ok(Self { config, axes, texts, classes, sets, packed, part_rows, sequences, predicted })
     }
 
     /// The same sampler for rows that also have `lengths` along another axis. Fails on a row
@@ -355,7 +356,7 @@ impl Sampler {
         let sizes = self.sets.iter().fold(sizes, |sizes, sets| sets.with_sizes(sizes, rows));
         let sizes =
             self.axes.iter().fold(sizes, |sizes, axis| sizes.with(axis.axis, axis.padded(rows)));
-        self.masked.iter().fold(sizes, |sizes, masked| masked.with_sizes(sizes))
+        self.predicted.iter().fold(sizes, |sizes, predicted| predicted.with_sizes(sizes))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use traind_tests::{Draft, Host};
 
 /// Relative: at the first step, whose weights are the same, and later.
@@ -80,6 +80,46 @@ async fn losses_are_those_of_trl() {
     assert!(evaluated.iter().all(|accuracy| (0.0..=1.0).contains(accuracy)), "{evaluated:?}");
     assert!(!evaluated.is_empty());
     assert!(output.names().contains(&"chat_template.jinja".to_owned()));
+}
+
+/// The predictions of prompts, which no loss reads, are left out on a job that has all processors, but not on one core
+/// of several.
+#[tokio::test]
+async fn prompts_are_not_predicted_and_losses_are_the_same() {
+    let processors = std::thread::available_parallelism().unwrap().get();
+    let rows = (0..8 * processors).map(|row| {
+        let prompt = ["the movie", "one two three", "hello world the movie was"][row % 3];
+        let completion = [" great", " too and hello"][row % 2];
+        json!({"prompt": prompt, "completion": completion})
+    });
+    let rows: Vec<_> = rows.collect();
+    let run = json!({
+        "rows": rows, "data": {"max_length": 24},
+        "train": {"max_steps": 3, "learning_rate": 0.01, "eval_strategy": "epoch"},
+    });
+    let host = Host::started(processors as u32).await;
+    let mut logged = Vec::new();
+    for (name, cores) in [("one", 1), ("all", processors)] {
+        let draft = draft(&host, name, "sft", &run)
+            .set("resources.cores", cores)
+            .set("train.per_device_train_batch_size", 2 * processors / cores)
+            .set("train.per_device_eval_batch_size", 2 * processors / cores);
+        host.complete(&draft).await;
+        let programs = host.cli(draft.folder(), &["programs", name]).stdout;
+        for program in ["train_step-", "eval_step-"] {
+            let is_of_labels =
+                |line: &&str| line.starts_with(program) && line.contains("-predicted");
+            let has_any = programs.lines().any(|line| is_of_labels(&line));
+            assert_eq!(has_any, cores == processors, "{programs}");
+        }
+        let state = draft.output("out").trainer_state();
+        logged.push(["loss", "grad_norm", "eval_loss"].map(|key| state.series(key)));
+    }
+    for (one, all) in logged[0].iter().zip(&logged[1]) {
+        assert!(!one.is_empty() && one.len() == all.len(), "{logged:?}");
+        let is_close = |(one, all): (&f64, &f64)| (one - all).abs() <= 2e-5 * one.abs();
+        assert!(one.iter().zip(all).all(is_close), "{logged:?}");
+    }
 }
 
 /// A chat with the adapters of a job, with those of its folder, and with the merged model.

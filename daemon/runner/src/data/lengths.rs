@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use traind_job_file::{BatchSampler, JobFile, Platform, TaskName};
 use traind_loader::{
-    BatchAxis, HuggingFaceTokenizer, Labels, LengthBudget, LengthLadder, MaskedShare, PadTo,
-    Padding, PaddingSide, Sampler, SamplerConfig, SetMixing, SizedBatch, TextTokenizer, TokenLimit,
+    BatchAxis, HuggingFaceTokenizer, Labels, LengthBudget, LengthLadder, PadTo, Padding,
+    PaddingSide, Sampler, SamplerConfig, SetMixing, SizedBatch, TextTokenizer, TokenLimit,
     TokenLimits, TokenizedSet,
 };
 use traind_models::Model;
@@ -243,24 +243,6 @@ pub(crate) fn of_sets(
         None => (vec![0; set.len()], SetMixing::Proportional),
     };
     Ok(sampler.in_sets(of_rows.into(), batches, mixing)?)
-}
-
-/// The masked tokens that alone are predicted; `None` where all are, since stages, cores or hosts divide the tokens of
-/// a core's batch, or the job masks none.
-pub(crate) fn masked_share(job: &JobFile) -> Option<MaskedShare> {
-    let parallel = &job.parallel;
-    let is_whole = parallel.pipeline == 1 && !parallel.sequence_parallel && job.data_hosts() == 1;
-    let share =
-        MaskedShare { probability: job.data.mlm_probability, of_words: job.data.whole_word_mask };
-    (job.model.task.masks_tokens() && is_whole).then_some(share)
-}
-
-/// The sampler whose batches predict masked tokens alone, where that is possible.
-pub(crate) fn predicting_masked(job: &JobFile, sampler: Sampler) -> Sampler {
-    match masked_share(job) {
-        Some(share) => sampler.predicting_masked(share),
-        None => sampler,
-    }
 }
 
 /// The sampler with rows of a class together. Fails where batches cannot be made of pairs.

@@ -10,6 +10,7 @@ pub(crate) mod later;
 mod length_budget;
 pub(crate) mod lengths;
 mod mixture;
+pub(crate) mod predictions;
 mod report;
 mod tokenize;
 

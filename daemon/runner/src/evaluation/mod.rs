@@ -32,6 +32,7 @@ pub(crate) use writing::{TextWriter, check_generation};
 
 use crate::data::Split;
 use crate::data::lengths::{self, Fits, RowLadders};
+use crate::data::predictions;
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
@@ -144,7 +145,7 @@ impl Evaluator {
             let name = split.name;
             reporter.journal.info(format!("{name} data: layers compute no padding"))?;
         }
-        let sampler = lengths::predicting_masked(job, sampler);
+        let sampler = predictions::predicting(job, sampler, &split.set)?;
         let loss_only = job.train.prediction_loss_only || !task.has_metrics(&split.set);
         let weighted = job.data.weight.is_some() || job.train.class_weights.is_some();
         let writer = None;

@@ -48,7 +48,7 @@ impl Machine {
         }
         let [positions, target_positions] = planned.lengths(job)?.map(|length| length as usize);
         let rows = job.train.per_device_train_batch_size as usize;
-        let lengths = Lengths { positions, target_positions, masked_positions: 0 };
+        let lengths = Lengths { positions, target_positions, predicted_positions: 0 };
         let states = pipeline.chunks.state_shapes(planned.model.as_ref(), rows, lengths, 1)?;
         // An encoder's layers have the states of sources, a decoder's those of targets.
         let elements = states.iter().map(|shape| shape.element_count()).min().unwrap_or(0);

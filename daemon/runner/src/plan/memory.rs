@@ -13,7 +13,7 @@ use super::declared::CheckedProgram;
 use super::program_figures::{ProgramFigures, counted};
 use super::stages::Stages;
 use super::{groups, neuron};
-use crate::data::lengths;
+use crate::data::predictions;
 use crate::error::RunResult;
 use crate::state::StateBytes;
 use crate::step::{JobPrograms, PipelineOrder, Program, ProgramShape};
@@ -184,7 +184,7 @@ pub(super) fn batch_sizes(
     let sizes = BatchSizes::of_rows(rows as usize)
         .with(BatchAxis::Positions, positions)
         .with(BatchAxis::TargetPositions, target_positions);
-    Ok(lengths::masked_share(job).map_or(sizes, |share| share.with_sizes(sizes)))
+    Ok(predictions::masked_share(job).map_or(sizes, |share| share.with_sizes(sizes)))
 }
 
 /// A recorded program of a stage.

@@ -90,7 +90,7 @@ impl Machine {
         let lengths = Lengths {
             positions: sizes.get(BatchAxis::Positions),
             target_positions: sizes.get(BatchAxis::TargetPositions),
-            masked_positions: sizes.get(BatchAxis::MaskedPositions),
+            predicted_positions: sizes.get(BatchAxis::PredictedPositions),
         };
         let rows = train.per_device_train_batch_size * train.gradient_accumulation_steps;
         let rows = rows as usize * job.sequences_per_row();

@@ -14,6 +14,7 @@ use traind_xla::mesh::{Axis, Mesh};
 use super::{Context, equality, first_rows};
 use crate::checkpoint::{Recipe, Resumed};
 use crate::data::lengths::{self, Fits, RowLadders};
+use crate::data::predictions;
 use crate::data::{self, DataSource, Passes, Splits, length_budget};
 use crate::error::RunResult;
 use crate::evaluation::TextWriter;
@@ -101,13 +102,8 @@ impl Inputs {
         let mut splits = tokenized.splits(context, &downloads, beginning, &first_rows)?;
         let ladders = lengths::for_tokens_of(job, ladders, splits.sets(), positions)?;
         let pad_token_id = folder.pad_token_id(job, &processor)?;
-        let padding = RowPadding {
-            padding: processor.padding(job, pad_token_id),
-            masking: task.masking(tokenizer.as_ref())?,
-            augmentation: task.augmentation(),
-            shards: mesh.own_data_shards(),
-            part_rows_max: job.embedding.mini_batch_size.map(|rows| rows as usize),
-        };
+        let padding = processor.padding(job, pad_token_id);
+        let padding = RowPadding::of(job, task.as_ref(), tokenizer.as_ref(), padding, &mesh)?;
         let open = folder.build(job, task, splits.encoder.as_ref(), &processor)?;
         let open = open.with_reference(job, &downloads)?;
         check_model(job, &open, &mesh)?;
@@ -123,7 +119,7 @@ impl Inputs {
             to_sample: first_rows::pads_by_sample(job, set.len()),
             padding: padding.padding,
         };
-        let sampler = fitted(job, &open, sampler, fits, journal)?;
+        let sampler = fitted(job, &open, sampler, &set, fits, journal)?;
         let first = splits.later.take().map(|later| FirstBatches {
             end: first_rows::batches(job, &timetable, resumed_from).end,
             later,
@@ -273,6 +269,7 @@ fn fitted(
     job: &JobFile,
     open: &OpenModel,
     sampler: Sampler,
+    set: &TokenizedSet,
     fits: Fits,
     journal: &Journal,
 ) -> RunResult<Sampler> {
@@ -281,7 +278,7 @@ fn fitted(
         None => sampler,
     };
     let sampler = lengths::fit_cheapest(job, open.model.as_ref(), sampler, fits)?;
-    let sampler = lengths::predicting_masked(job, sampler);
+    let sampler = predictions::predicting(job, sampler, set)?;
     if sampler.is_packed() {
         journal.info("Layers compute the tokens of a batch without its padding")?;
     }
@@ -312,6 +309,8 @@ fn sampler(job: &JobFile, mesh: &Mesh) -> SamplerConfig {
 pub(super) struct RowPadding {
     padding: Padding,
     masking: Option<Masking>,
+    /// Whether tokens predict the labels of those behind them.
+    predicts_next: bool,
     /// The shards of this host.
     shards: Range<usize>,
     augmentation: Option<Augmentation>,
@@ -320,12 +319,30 @@ pub(super) struct RowPadding {
 }
 
 impl RowPadding {
+    fn of(
+        job: &JobFile,
+        task: &dyn JobTask,
+        tokenizer: &dyn TextTokenizer,
+        padding: Padding,
+        mesh: &Mesh,
+    ) -> RunResult<RowPadding> {
+        Ok(RowPadding {
+            padding,
+            masking: task.masking(tokenizer)?,
+            predicts_next: predictions::predicts_next(job.model.task),
+            augmentation: task.augmentation(),
+            shards: mesh.own_data_shards(),
+            part_rows_max: job.embedding.mini_batch_size.map(|rows| rows as usize),
+        })
+    }
+
     pub(super) fn collator(&self, set: &Arc<TokenizedSet>) -> Collator {
         let collator = Collator::new(Arc::clone(set), self.padding).of_shards(self.shards.clone());
-        match &self.masking {
+        let collator = match &self.masking {
             Some(masking) => collator.with_masking(masking.clone()),
             None => collator,
-        }
+        };
+        if self.predicts_next { collator.predicting_next() } else { collator }
     }
 
     /// The collator of rows to train on.

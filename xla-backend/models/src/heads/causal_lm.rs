@@ -61,7 +61,7 @@ impl Head for CausalLmHead {
     }
 
     fn reads(&self) -> Reads<'_> {
-        Reads::Packed
+        Reads::BeforeLabels
     }
 
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {

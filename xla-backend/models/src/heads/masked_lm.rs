@@ -151,8 +151,8 @@ impl Head for MaskedLmHead {
 
     fn reads(&self) -> Reads<'_> {
         match self.predicts {
-            Predicts::Itself => Reads::Masked,
-            Predicts::Next => Reads::Packed,
+            Predicts::Itself => Reads::Labelled,
+            Predicts::Next => Reads::BeforeLabels,
         }
     }
 

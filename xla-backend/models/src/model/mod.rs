@@ -14,8 +14,8 @@ use std::ops::Range;
 use traind_xla::Tensor;
 
 pub use batch::{
-    Batch, IGNORED_LABEL, InputDim, InputRole, InputSpec, InputValues, MASKED_SLOTS, MASKED_TOKENS,
-    PACKED_TOKENS, PADDED_TOKENS,
+    Batch, IGNORED_LABEL, InputDim, InputRole, InputSpec, InputValues, PACKED_TOKENS,
+    PADDED_TOKENS, PREDICTED_SLOTS, PREDICTED_TOKENS,
 };
 pub(crate) use body::Body;
 pub use forward::{Forward, ParameterTensors};
@@ -302,14 +302,14 @@ pub struct Lengths {
     pub positions: usize,
     /// 0 where the model reads one sequence.
     pub target_positions: usize,
-    /// The masked tokens of a row that a generator alone predicts, on average over a batch; 0 where it predicts all.
-    pub masked_positions: usize,
+    /// The tokens of a row whose predictions are computed, on average over a batch; 0 where those of all are.
+    pub predicted_positions: usize,
 }
 
 impl Lengths {
     /// Lengths for a model that reads one sequence.
     pub fn of(positions: usize) -> Lengths {
-        Lengths { positions, target_positions: 0, masked_positions: 0 }
+        Lengths { positions, target_positions: 0, predicted_positions: 0 }
     }
 }
 

@@ -6,7 +6,7 @@
 use traind_xla::ops::Random;
 use traind_xla::{DType, Shape, Tensor};
 
-use super::{Batch, MASKED_SLOTS, MASKED_TOKENS, PACKED_TOKENS, PADDED_TOKENS};
+use super::{Batch, PACKED_TOKENS, PADDED_TOKENS, PREDICTED_SLOTS, PREDICTED_TOKENS};
 use crate::error::Result;
 
 #[derive(Clone, Debug)]
@@ -38,13 +38,19 @@ impl ReadTokens {
         Ok(ReadTokens::new(places_in_rows(positions, length)?, numbers))
     }
 
-    /// The masked tokens of a batch with labels; none where all are predicted, or nothing is masked.
-    pub(crate) fn masked(batch: &Batch) -> Result<Option<ReadTokens>> {
-        ReadTokens::of_inputs(batch, [MASKED_TOKENS, MASKED_SLOTS])
+    /// The tokens of a batch with labels whose predictions are compared with these; none where all are computed.
+    pub(crate) fn labelled(batch: &Batch) -> Result<Option<ReadTokens>> {
+        ReadTokens::of_inputs(batch, [PREDICTED_TOKENS, PREDICTED_SLOTS])
+    }
+
+    /// The tokens of a batch with labels that predict the next one; none where all do.
+    pub(crate) fn predicting_next(batch: &Batch) -> Result<Option<ReadTokens>> {
+        let labelled = ReadTokens::labelled(batch)?;
+        labelled.map_or_else(|| ReadTokens::packed(batch), |read| Ok(Some(read)))
     }
 
     /// The tokens of a batch with labels that are no padding; none where its rows are not packed.
-    pub(crate) fn packed(batch: &Batch) -> Result<Option<ReadTokens>> {
+    fn packed(batch: &Batch) -> Result<Option<ReadTokens>> {
         let read = ReadTokens::of_inputs(batch, [PACKED_TOKENS, PADDED_TOKENS])?;
         Ok(read.map(|read| ReadTokens { are_packed: true, ..read }))
     }

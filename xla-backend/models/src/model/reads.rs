@@ -13,10 +13,11 @@ pub(crate) enum Reads<'a> {
     First,
     /// The one of each row at these positions of a batch, s32[B].
     OneOfRow(Positions<'a>),
-    /// The masked ones, where a batch says which they are, else all.
-    Masked,
-    /// All but padding, where the rows of a batch are packed, else all.
-    Packed,
+    /// Those with a label, where a batch says which they are, else all.
+    Labelled,
+    /// Those before a label, where a batch says which they are, else all but padding, where its rows are packed, else
+    /// all.
+    BeforeLabels,
 }
 
 type Positions<'a> = Box<dyn Fn(&Batch) -> Result<Tensor> + 'a>;
@@ -32,17 +33,17 @@ impl<'a> Reads<'a> {
             Reads::All => Ok(None),
             Reads::First => ReadTokens::first(batch, dims).map(Some),
             Reads::OneOfRow(positions) => ReadTokens::at(&positions(batch)?, dims).map(Some),
-            Reads::Masked => ReadTokens::masked(batch),
-            Reads::Packed => ReadTokens::packed(batch),
+            Reads::Labelled => ReadTokens::labelled(batch),
+            Reads::BeforeLabels => ReadTokens::predicting_next(batch),
         }
     }
 
-    /// The number of tokens in a row; none where all are read, or all but padding, which is counted too.
+    /// The number of tokens in a row; none where all are read, or those before labels, in place of which all are counted.
     pub(crate) fn positions(&self, lengths: Lengths) -> Option<usize> {
         match self {
-            Reads::All | Reads::Packed => None,
+            Reads::All | Reads::BeforeLabels => None,
             Reads::First | Reads::OneOfRow(_) => Some(1),
-            Reads::Masked => Some(lengths.masked_positions).filter(|&masked| masked > 0),
+            Reads::Labelled => Some(lengths.predicted_positions).filter(|&predicted| predicted > 0),
         }
     }
 }

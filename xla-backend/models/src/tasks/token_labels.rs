@@ -71,12 +71,13 @@ impl TokenLabels {
 
     /// Takes labels s32[B, S], which are compared with the logits of their own tokens.
     fn of_own(labels: &Tensor, classes: usize, batch: &Batch) -> Result<TokenLabels> {
-        TokenLabels::new(labels, classes, batch)?.of_read(ReadTokens::masked(batch)?)
+        TokenLabels::new(labels, classes, batch)?.of_read(ReadTokens::labelled(batch)?)
     }
 
     /// Takes labels s32[B, S], which are compared with the logits of the tokens before them.
     pub(super) fn of_next(labels: &Tensor, classes: usize, batch: &Batch) -> Result<TokenLabels> {
-        TokenLabels::new(&next(labels)?, classes, batch)?.of_read(ReadTokens::packed(batch)?)
+        TokenLabels::new(&next(labels)?, classes, batch)?
+            .of_read(ReadTokens::predicting_next(batch)?)
     }
 
     /// Takes labels s32[B, S] of all tokens.

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 use traind_models::{
-    Batch, Forward, Lengths, MASKED_SLOTS, MASKED_TOKENS, ModelConfig, ParameterTensors, Task,
-    registry,
+    Batch, Forward, Lengths, ModelConfig, PREDICTED_SLOTS, PREDICTED_TOKENS, ParameterTensors,
+    Task, registry,
 };
 use traind_xla::{DType, Shape, Trace};
 
@@ -84,10 +84,10 @@ fn masked_tokens_alone_are_counted_with_the_vocabulary() {
     let more: [(&str, &[usize]); 4] = [
         ("labels", &tokens),
         ("sampling_seeds", &[ROWS]),
-        (MASKED_TOKENS, &[ROWS, MASKED]),
-        (MASKED_SLOTS, &tokens),
+        (PREDICTED_TOKENS, &[ROWS, MASKED]),
+        (PREDICTED_SLOTS, &tokens),
     ];
-    let lengths = Lengths { masked_positions: MASKED, ..Lengths::of(POSITIONS) };
+    let lengths = Lengths { predicted_positions: MASKED, ..Lengths::of(POSITIONS) };
     check_lengths(electra, Task::ReplacedTokenDetection, &more, lengths);
     let more = [more[0], more[2], more[3]];
     check_lengths(bert(), Task::MaskedLm, &more, lengths);

@@ -154,12 +154,12 @@ impl<D: ProgramDevice> Session<D> {
             0 => 1.0,
             packed => packed as f64 / positions.max(1) as f64,
         };
-        // Masked tokens are as many, whether layers compute padding or not.
-        let masked = sizes.get(BatchAxis::MaskedPositions) as f64 / computed;
+        // Predicted tokens are as many, whether layers compute padding or not.
+        let predicted = sizes.get(BatchAxis::PredictedPositions) as f64 / computed;
         let lengths = Lengths {
             positions,
             target_positions: sizes.get(BatchAxis::TargetPositions),
-            masked_positions: masked.round() as usize,
+            predicted_positions: predicted.round() as usize,
         };
         let forward = computed * pass.model.forward_flops(rows, lengths) / chunks;
         let of_reference = if pass.reference.is_some() { forward } else { 0.0 };

@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use traind_loader::{ArrayValues, BatchAxis, BatchSizes, CoreBatch, ModelInputs};
 use traind_models::{
-    Batch, InputDim, InputSpec, MASKED_SLOTS, MASKED_TOKENS, Model, PACKED_TOKENS, PADDED_TOKENS,
+    Batch, InputDim, InputSpec, Model, PACKED_TOKENS, PADDED_TOKENS, PREDICTED_SLOTS,
+    PREDICTED_TOKENS,
 };
 use traind_xla::runtime::{HostArray, Recording, StepInput};
 use traind_xla::{DType, Shape};
@@ -101,7 +102,7 @@ impl BatchLayout {
     pub fn bind(&self, recording: &Recording<'_>) -> Batch {
         let mut batch = Batch::new();
         let names = self.specs.iter().map(|spec| spec.name);
-        for name in names.chain([PACKED_TOKENS, PADDED_TOKENS, MASKED_TOKENS, MASKED_SLOTS]) {
+        for name in names.chain([PACKED_TOKENS, PADDED_TOKENS, PREDICTED_TOKENS, PREDICTED_SLOTS]) {
             if let Some(tensor) = recording.input(name) {
                 batch.insert(name, tensor.clone());
             }
@@ -110,8 +111,8 @@ impl BatchLayout {
     }
 }
 
-/// The names of the places of packed and of padded tokens, and of masked ones, with their number for each row; none of
-/// packed ones in a batch of which layers compute padding, and none of masked ones where all tokens are predicted.
+/// The names of the places of packed and of padded tokens, and of predicted ones, with their number for each row; none
+/// of packed ones in a batch of which layers compute padding, and none of predicted ones where all tokens are.
 fn packed_widths(sizes: &BatchSizes) -> Vec<(&'static str, usize)> {
     let positions = sizes.get(BatchAxis::Positions);
     let of_axis = |axis, of_tokens, of_places| match sizes.get(axis) {
@@ -119,7 +120,7 @@ fn packed_widths(sizes: &BatchSizes) -> Vec<(&'static str, usize)> {
         width => vec![(of_tokens, width), (of_places, positions)],
     };
     let packed = of_axis(BatchAxis::PackedPositions, PACKED_TOKENS, PADDED_TOKENS);
-    [packed, of_axis(BatchAxis::MaskedPositions, MASKED_TOKENS, MASKED_SLOTS)].concat()
+    [packed, of_axis(BatchAxis::PredictedPositions, PREDICTED_TOKENS, PREDICTED_SLOTS)].concat()
 }
 
 /// The shape of an input in a batch of `sizes`.

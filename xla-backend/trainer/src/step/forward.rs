@@ -184,7 +184,7 @@ impl ForwardPass {
         let lengths = Lengths {
             positions: sizes.get(BatchAxis::Positions),
             target_positions: sizes.get(BatchAxis::TargetPositions),
-            masked_positions: sizes.get(BatchAxis::MaskedPositions),
+            predicted_positions: sizes.get(BatchAxis::PredictedPositions),
         };
         // The rows of the reference are beside them.
         let models = if self.reference.is_some() { 2 } else { 1 };

@@ -127,7 +127,7 @@ impl Pretraining {
         };
         let ids = batch.get("input_ids")?;
         let tokens = ids.shape().element_count();
-        let chosen = MaskedTokens(ReadTokens::masked(batch)?);
+        let chosen = MaskedTokens(ReadTokens::labelled(batch)?);
         let states = chosen.chosen(states)?;
         let logits = cx.scope("generator_head", || self.generator_head.logits(cx, &states))?;
         let losses = logits.cross_entropy(&chosen.numbers(&labels.reshape(&[tokens])?)?)?;
@@ -346,9 +346,9 @@ impl Body for Pretraining {
     fn forward_flops(&self, lengths: Lengths, _read: Option<usize>) -> f64 {
         let prediction =
             self.transform.forward_flops() + flops::dot(self.transform.widths[1] as f64, 1.0);
-        let predicted = match lengths.masked_positions {
+        let predicted = match lengths.predicted_positions {
             0 => lengths,
-            masked => Lengths { positions: masked, ..lengths },
+            predicted => Lengths { positions: predicted, ..lengths },
         };
         self.generator.forward_flops(lengths, None)
             + self.generator_head.forward_flops(predicted)

@@ -41,7 +41,7 @@ impl Completions {
         let lengths = counts(&is_class(whole, classes)?.convert(DType::F32)?)?;
         let predicted = counts(&counted)?;
         let weights = ld_alpha.map(|alpha| length_weights(&counted, alpha)).transpose()?;
-        let read = ReadTokens::packed(batch)?;
+        let read = ReadTokens::predicting_next(batch)?;
         Ok(Completions { labels, counted, weights, lengths, predicted, read })
     }
 

@@ -4,8 +4,8 @@
 use serde_json::{Map, Value, json};
 use traind_models::sentence::{PoolingMode, SentenceModules};
 use traind_models::{
-    Batch, MASKED_SLOTS, MASKED_TOKENS, Model, ModelConfig, Output, PACKED_TOKENS, PADDED_TOKENS,
-    Task, registry,
+    Batch, Model, ModelConfig, Output, PACKED_TOKENS, PADDED_TOKENS, PREDICTED_SLOTS,
+    PREDICTED_TOKENS, Task, registry,
 };
 use traind_xla::kernels::Kernels;
 use traind_xla::{DType, Tensor, Trace};
@@ -44,14 +44,34 @@ fn config(model_type: &str) -> ModelConfig {
     ModelConfig::new("config.json", keys)
 }
 
+/// The tokens of a batch whose predictions are computed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Predicted {
+    All,
+    /// Those with a label.
+    Labelled,
+    /// Those before a label.
+    BeforeLabels,
+}
+
+impl Predicted {
+    fn has(self, label_at: &[usize], at: usize) -> bool {
+        match self {
+            Predicted::All => false,
+            Predicted::Labelled => label_at.contains(&at),
+            Predicted::BeforeLabels => label_at.contains(&(at + 1)),
+        }
+    }
+}
+
 /// The ids, the mask and the labels of the masked tokens, in padded rows.
-fn batch(trace: &Trace, is_packed: bool, is_masked: bool) -> Batch {
+fn batch(trace: &Trace, is_packed: bool, predicted: Predicted) -> Batch {
     let rows = LENGTHS.len();
     let places = rows * POSITIONS;
     let (mut ids, mut mask, mut labels) =
         (vec![7.0; places], vec![0.0; places], vec![-100.0; places]);
     let (mut packed, mut padded) = places_of(places, rows * PACKED);
-    let (mut masked, mut slots) = places_of(places, rows * MASKED);
+    let (mut of_slots, mut slots) = places_of(places, rows * MASKED);
     let (mut token, mut slot) = (0, 0);
     for (row, length) in LENGTHS.iter().enumerate() {
         for at in 0..*length {
@@ -61,7 +81,9 @@ fn batch(trace: &Trace, is_packed: bool, is_masked: bool) -> Batch {
             token += 1;
             if MASKED_POSITIONS[row].contains(&at) {
                 labels[place] = ((token + 4) % 20) as f64;
-                (masked[slot], slots[place]) = (place as f64, slot as f64);
+            }
+            if predicted.has(MASKED_POSITIONS[row], at) {
+                (of_slots[slot], slots[place]) = (place as f64, slot as f64);
                 slot += 1;
             }
         }
@@ -78,9 +100,9 @@ fn batch(trace: &Trace, is_packed: bool, is_masked: bool) -> Batch {
         insert(PACKED_TOKENS, &packed);
         insert(PADDED_TOKENS, &padded);
     }
-    if is_masked {
-        insert(MASKED_TOKENS, &masked);
-        insert(MASKED_SLOTS, &slots);
+    if predicted != Predicted::All {
+        insert(PREDICTED_TOKENS, &of_slots);
+        insert(PREDICTED_SLOTS, &slots);
     }
     batch
 }
@@ -110,7 +132,7 @@ fn of_token(output: &Output, place: usize) -> Tensor {
 
 /// Checks embeddings that are the state of one token beside those to which all tokens add their states too.
 fn check_one_token(model_type: &str, mode: PoolingMode, is_packed: bool, kernels: &[Kernels]) {
-    let of_rows = |trace: &Trace| batch(trace, is_packed, false).without("labels");
+    let of_rows = |trace: &Trace| batch(trace, is_packed, Predicted::All).without("labels");
     let all = embedder(model_type, &[PoolingMode::Mean, mode]);
     let one = embedder(model_type, &[mode]);
     let whole = pass(Kernels::Own, false).results(&all, of_rows, |output| of_token(output, 1));
@@ -152,23 +174,36 @@ fn masked_tokens_alone_have_the_loss_of_all() {
     for model_type in ENCODERS {
         let model = registry::build(config(model_type), Task::MaskedLm).unwrap();
         let pass = pass(Kernels::Own, false);
-        let whole = pass.results(&model, |trace| batch(trace, false, false), mean_loss);
+        let whole = pass.results(&model, |trace| batch(trace, false, Predicted::All), mean_loss);
         for is_packed in [false, model.packs_tokens()] {
-            let found = pass.results(&model, |trace| batch(trace, is_packed, true), mean_loss);
+            let found = pass.results(
+                &model,
+                |trace| batch(trace, is_packed, Predicted::Labelled),
+                mean_loss,
+            );
             check_alike(&format!("{model_type}, packed: {is_packed}"), &found, &whole);
         }
     }
 }
 
-/// The next token is predicted for packed ones alone, which labels of padded rows are compared with.
+/// The next token is predicted for packed ones alone, or for those before a label, which labels of padded rows are
+/// compared with.
 #[test]
-fn packed_tokens_have_the_loss_of_padded_rows() {
+fn packed_and_predicted_tokens_have_the_loss_of_padded_rows() {
     for model_type in DECODERS {
         let model = registry::build(config(model_type), Task::CausalLm).unwrap();
         let pass = pass(Kernels::Own, false);
-        let [packed, padded] = [true, false].map(|is_packed| {
-            pass.results(&model, |trace| batch(trace, is_packed, false), mean_loss)
-        });
-        check_alike(model_type, &packed, &padded);
+        let results = |is_packed, predicted| {
+            pass.results(&model, |trace| batch(trace, is_packed, predicted), mean_loss)
+        };
+        let padded = results(false, Predicted::All);
+        for (is_packed, predicted) in [
+            (true, Predicted::All),
+            (true, Predicted::BeforeLabels),
+            (false, Predicted::BeforeLabels),
+        ] {
+            let found = results(is_packed, predicted);
+            check_alike(&format!("{model_type}, {is_packed}, {predicted:?}"), &found, &padded);
+        }
     }
 }

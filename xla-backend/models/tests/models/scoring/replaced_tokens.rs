@@ -6,7 +6,7 @@ use std::sync::Arc;
 use traind_models::tasks::preference::{Compared, Metric, PreferenceObjective};
 use traind_models::tasks::replaced_tokens::ReplacedTokenDetection;
 use traind_models::{
-    Batch, Forward, MASKED_SLOTS, MASKED_TOKENS, ParameterTensors, Task, TokenGenerator,
+    Batch, Forward, PREDICTED_SLOTS, PREDICTED_TOKENS, ParameterTensors, Task, TokenGenerator,
 };
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::HostArray;
@@ -53,8 +53,8 @@ fn masked_tokens_alone_are_predicted() {
         (tokens[slot], slots[place]) = (place as i32, slot as i32);
     }
     let array = |width, values: &[i32]| HostArray::from_s32(&[dims[0], width], values).unwrap();
-    fixture.inputs.push((MASKED_TOKENS, array(width, &tokens)));
-    fixture.inputs.push((MASKED_SLOTS, array(dims[1], &slots)));
+    fixture.inputs.push((PREDICTED_TOKENS, array(width, &tokens)));
+    fixture.inputs.push((PREDICTED_SLOTS, array(dims[1], &slots)));
     check_fixture(&fixture, false);
 }
 

@@ -1,4 +1,4 @@
-//! Batches of which masked tokens alone are predicted: how many a core may have.
+//! Batches that compute some predictions of tokens alone: how many a core may have.
 
 use super::Sampler;
 use crate::batch::{BatchAxis, BatchSizes};
@@ -29,8 +29,29 @@ impl MaskedShare {
         let variance = tokens * if self.of_words { OF_WORDS * of_token } else { of_token };
         let most = (tokens * share + DEVIATIONS * variance.sqrt()) / rows.max(1.0);
         match most <= SHARE_MAX * positions {
-            true => sizes.with(BatchAxis::MaskedPositions, most.ceil().max(1.0) as u32),
+            true => sizes.with(BatchAxis::PredictedPositions, most.ceil().max(1.0) as u32),
             false => sizes,
+        }
+    }
+}
+
+/// The predictions that batches compute, where they are not those of all tokens.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Predicted {
+    /// Those of masked tokens.
+    Masked(MaskedShare),
+    /// Those that a label is compared with. There is room for all tokens: slots without one cost little.
+    Labelled,
+}
+
+impl Predicted {
+    pub(super) fn with_sizes(&self, sizes: BatchSizes) -> BatchSizes {
+        match self {
+            Predicted::Masked(share) => share.with_sizes(sizes),
+            Predicted::Labelled => {
+                let all = sizes.layer_positions();
+                sizes.with(BatchAxis::PredictedPositions, all as u32)
+            }
         }
     }
 }
@@ -38,7 +59,12 @@ impl MaskedShare {
 impl Sampler {
     /// The same batches, of which the masked tokens alone are predicted.
     pub fn predicting_masked(self, share: MaskedShare) -> Self {
-        Self { masked: Some(share), ..self }
+        Self { predicted: Some(Predicted::Masked(share)), ..self }
+    }
+
+    /// The same batches, of whose predictions those with a label alone are computed.
+    pub fn predicting_labelled(self) -> Self {
+        Self { predicted: Some(Predicted::Labelled), ..self }
     }
 }
 
@@ -47,11 +73,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn all_tokens_of_a_batch_may_have_labels() {
+        let sizes = BatchSizes::of_rows(4).with(BatchAxis::Positions, 16);
+        let packed = sizes.with(BatchAxis::PackedPositions, 9);
+        let predicted =
+            |sizes| Predicted::Labelled.with_sizes(sizes).get(BatchAxis::PredictedPositions);
+        assert_eq!([predicted(sizes), predicted(packed)], [16, 9]);
+    }
+
+    #[test]
     fn sizes_leave_room_for_more_tokens_than_on_average() {
         let masked = |rows, positions, of_words| {
             let sizes = BatchSizes::of_rows(rows).with(BatchAxis::Positions, positions);
             let share = MaskedShare { probability: 0.15, of_words };
-            share.with_sizes(sizes).get(BatchAxis::MaskedPositions)
+            share.with_sizes(sizes).get(BatchAxis::PredictedPositions)
         };
         // 19.2 of 128 tokens on average.
         assert_eq!([masked(32, 128, false), masked(128, 128, false)], [24, 22]);
