@@ -64,11 +64,13 @@ impl Serialize for Encoding {
 pub(super) fn looks_like(bytes: &[u8]) -> &'static str {
     let zeros = |first: usize| bytes.iter().skip(first).step_by(2).filter(|&&byte| byte == 0);
     let (even, odd) = (zeros(0).count(), zeros(1).count());
+    // Where both bytes of a character are zero, it is none.
+    let is_half = |zeros: usize, others: usize| 4 * zeros > bytes.len() && 4 * others < zeros;
     if bytes.starts_with(b"\xFF\xFE") || bytes.starts_with(b"\xFE\xFF") {
         "utf-16"
-    } else if 4 * odd > bytes.len() {
+    } else if is_half(odd, even) {
         "utf-16-le"
-    } else if 4 * even > bytes.len() {
+    } else if is_half(even, odd) {
         "utf-16-be"
     } else if bytes.iter().any(|byte| (0x80..0xA0).contains(byte)) {
         "cp1252"
@@ -80,6 +82,25 @@ pub(super) fn looks_like(bytes: &[u8]) -> &'static str {
 /// Whether bytes are UTF-16, which may pass for UTF-8 with zeros in it.
 pub(super) fn is_utf16(bytes: &[u8]) -> bool {
     bytes.len() > 1 && looks_like(bytes).starts_with("utf-16")
+}
+
+/// Why bytes with many zeros are no text, where they are in no encoding that is read: UTF-8 has a character of number
+/// zero, so that they may pass for text.
+pub(super) fn problem_of_zeros(bytes: &[u8]) -> Option<&'static str> {
+    let zeros = bytes.iter().filter(|&&byte| byte == 0).count();
+    let is_wide = |quads: &[u8]| {
+        let letters = quads.chunks_exact(4);
+        letters.clone().filter(|it| it[..2] == [0, 0] || it[2..] == [0, 0]).count() == letters.len()
+    };
+    if zeros == bytes.len() && zeros > 0 {
+        Some("it has nothing but zeros, as a file whose content was lost; write or copy it again")
+    } else if 4 * zeros <= bytes.len() || is_utf16(bytes) {
+        None
+    } else if is_wide(bytes) && zeros < bytes.len() / 8 * 7 {
+        Some("it looks like UTF-32, which is not read: convert it by iconv -f utf-32 -t utf-8")
+    } else {
+        Some("it is not text: more than a quarter of its bytes are zeros")
+    }
 }
 
 struct Decoded {
@@ -162,7 +183,32 @@ mod tests {
         assert_eq!((looks_like(&little), looks_like(&big)), ("utf-16-le", "utf-16-be"));
         assert_eq!((looks_like(&latin), looks_like(b"\x93quoted\x94")), ("latin-1", "cp1252"));
         assert!(!is_utf16(&latin) && !is_utf16(b"a"));
+        let beginning = &little[..little.len() - 1];
+        assert!(is_utf16(&little) && is_utf16(&big) && is_utf16(beginning));
+        for text in [&latin[..], &little, &big, beginning, b"a\0b", b"", b"a"] {
+            assert_eq!(problem_of_zeros(text), None, "{text:?}");
+        }
         assert!(Encoding::of_name("klingon").is_none());
+    }
+
+    /// A file of zeros was said to be UTF-16.
+    #[test]
+    fn zeros_that_are_no_text_are_named() {
+        let wide = |bytes: fn(u32) -> [u8; 4]| -> Vec<u8> {
+            "text,label\ncaf\u{e9},1\n".chars().flat_map(|letter| bytes(letter.into())).collect()
+        };
+        let executable = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0>\0\x01\0\0\0";
+        for (bytes, expect) in [
+            (vec![0], "nothing but zeros"),
+            (vec![0; 3001], "nothing but zeros"),
+            (wide(u32::to_le_bytes), "UTF-32"),
+            (wide(u32::to_be_bytes), "UTF-32"),
+            (executable.to_vec(), "is not text"),
+            ([&b"text\n"[..], &[0; 100]].concat(), "is not text"),
+        ] {
+            let problem = problem_of_zeros(&bytes).unwrap_or_default();
+            assert!(problem.contains(expect) && !is_utf16(&bytes), "{bytes:?}: {problem}");
+        }
     }
 
     #[test]

@@ -67,6 +67,9 @@ pub(super) fn some_lines(
     }))
 }
 
+/// As many zeros are no text, which UTF-8 would have them be.
+const ZEROS_MIN: usize = 16;
+
 /// The next line, cut after the longest allowed length plus one byte; None at the end.
 fn next_line(reader: &mut impl BufRead) -> std::io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
@@ -87,6 +90,10 @@ fn without_mark(mut line: Vec<u8>) -> Vec<u8> {
 fn checked(bytes: Vec<u8>, at: Location) -> Result<Line> {
     if bytes.len() as u64 > ROW_BYTES_MAX {
         return Err(Error::RowTooLong { at, max: ROW_BYTES_MAX });
+    }
+    if bytes.len() >= ZEROS_MIN && bytes.iter().all(|&byte| byte == 0) {
+        let message = "nothing but zeros, as at the end of a file that was cut off by a crash; write or copy it again";
+        return Err(Error::BadRow { at, message: message.to_owned() });
     }
     match String::from_utf8(bytes) {
         Ok(text) => Ok(Line { at, text }),

@@ -213,7 +213,7 @@ fn remedy(name: &str) -> &'static str {
     OTHERS.iter().find(|(extensions, _)| ends(extensions)).map_or("", |(_, remedy)| remedy)
 }
 
-/// Opens text, decompressed and in UTF-8. UTF-16 that nobody declared is an error: its zeros may
+/// Opens text, decompressed and in UTF-8. UTF-16 that nobody declared is an error, and so are files of zeros: these may
 /// pass for characters of UTF-8.
 fn open_decoded(path: &Path, encoding: Option<Encoding>) -> Result<Box<dyn Read>> {
     let mut file = open_text(path)?;
@@ -226,6 +226,9 @@ fn open_decoded(path: &Path, encoding: Option<Encoding>) -> Result<Box<dyn Read>
     if let Some(end) = missing_end(&start) {
         let message = format!("it is compressed, but its name does not end in {end}");
         return Err(Error::bad_file(path, "text", message));
+    }
+    if let Some(problem) = encoding::problem_of_zeros(&start) {
+        return Err(Error::bad_file(path, "text", problem));
     }
     if encoding::is_utf16(&start) {
         let looks_like = encoding::looks_like(&start);

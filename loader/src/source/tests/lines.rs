@@ -104,6 +104,23 @@ fn text_may_be_in_another_encoding() {
     check_error("a.csv", wide, &format!("a.csv: {looks}"));
 }
 
+/// They were said to be UTF-16, and would be read as characters of number zero.
+#[test]
+fn files_of_zeros_are_refused_as_such() {
+    for name in ["a.csv", "a.tsv", "a.jsonl", "a.json"] {
+        let zeros =
+            "it has nothing but zeros, as a file whose content was lost; write or copy it again";
+        check_error(name, vec![0; 5000], &format!("{name}: not a readable text file: {zeros}"));
+    }
+    let folder = DataFolder::new();
+    let error = read(&[&folder.write("a.txt", [0; 5000])], &["text"]).unwrap_err();
+    assert!(error.to_string().contains("nothing but zeros"), "{error}");
+    // A file system may lose the end of a file alone.
+    let long = [b"a line of text\n".repeat(1000), vec![0; 5000]].concat();
+    let error = read(&[&folder.write("a.txt", long)], &["text"]).unwrap_err();
+    assert!(error.to_string().contains("row 1000 (line 1001): nothing but zeros"), "{error}");
+}
+
 #[test]
 fn compressed_text_is_read_as_if_it_were_not() {
     let gzip = |text: &str| {
