@@ -249,12 +249,27 @@ fn has_dynamic(settings: &Value) -> bool {
     }
 }
 
+/// The largest value of a size. Layers and labels exist one by one from the first look at a model, so that more of
+/// them than any model has would fill the memory of the process that looks.
+fn size_max(key: &str) -> u64 {
+    match key {
+        "num_hidden_layers" | "n_layer" | "n_layers" | "num_layers" | "num_decoder_layers"
+        | "encoder_layers" | "decoder_layers" | "num_hidden_groups" | "inner_group_num" => 10_000,
+        "num_labels" => 1_000_000,
+        _ => (1 << 31) - 1,
+    }
+}
+
+fn expected_size(key: &str) -> String {
+    format!("an integer from 1 to {}", size_max(key))
+}
+
 /// Typed getters. A key that is `null` counts as absent, as it does in
 /// transformers.
 impl ModelConfig {
-    /// A size: an integer from 1 to 2^31 - 1.
+    /// A size: an integer from 1 to 2^31 - 1, or to the bound that the key has.
     pub fn size(&self, key: &str) -> Result<usize> {
-        self.need(key, "an integer from 1 to 2147483647", self.size_of(key)?)
+        self.need(key, &expected_size(key), self.size_of(key)?)
     }
 
     /// A size from 1, with a default where the key is missing.
@@ -373,8 +388,9 @@ impl ModelConfig {
     }
 
     fn size_of(&self, key: &str) -> Result<Option<usize>> {
-        self.typed(key, "an integer from 1 to 2147483647", |value| {
-            value.as_u64().filter(|size| (1..1 << 31).contains(size)).map(|size| size as usize)
+        self.typed(key, &expected_size(key), |value| {
+            let is_size = |size: &u64| (1..=size_max(key)).contains(size);
+            value.as_u64().filter(is_size).map(|size| size as usize)
         })
     }
 

@@ -12,6 +12,7 @@ use crate::families::{
 };
 pub use crate::family::{Family, FamilyModel, tasks};
 use crate::model::Model;
+use crate::parameters::ParameterSpec;
 use crate::tasks::Task;
 
 /// Every family, by its file.
@@ -60,7 +61,31 @@ pub fn build(mut config: ModelConfig, task: Task) -> Result<Model> {
     let (_, model) = find_model(&config, task)?;
     check_quantization(&config)?;
     config.set("architectures", vec![model.architecture]);
-    (model.build)(config)
+    let model = (model.build)(config)?;
+    check_parameters(&model)?;
+    Ok(model)
+}
+
+/// Refuses a model of so many parameters that the sizes of its state, its activations and its operations might not fit
+/// 64 bits.
+fn check_parameters(model: &Model) -> Result<()> {
+    const MAX: u128 = 1 << 50;
+    let count = |parameter: &ParameterSpec| -> u128 {
+        parameter.shape.dims.iter().map(|dim| *dim as u128).product()
+    };
+    let all: u128 = model.parameters().iter().map(count).sum();
+    // The first of several.
+    let largest = model.parameters().iter().rev().max_by_key(|parameter| count(parameter));
+    match largest.filter(|_| all > MAX) {
+        None => Ok(()),
+        Some(it) => Err(model.config().error(
+            &it.name,
+            format!(
+                "its shape is {:?}, and the model has {all} parameters; at most {MAX} are possible",
+                it.shape.dims
+            ),
+        )),
+    }
 }
 
 /// The length of the longest row that the model of a config for a task can read, without building

@@ -72,6 +72,38 @@ fn unusable_values_are_named() {
     );
 }
 
+/// They exist one by one from the first look at a model: two billion of them fill any memory.
+#[test]
+fn layers_and_labels_beyond_any_model_are_refused_before_they_are_made() {
+    let layers = |config: Value, key: &str| {
+        let found = format!("expected an integer from 1 to 10000, found {}", 1u64 << 30);
+        let (config, expect) = (with(config, key, json!(1u64 << 30)), format!("{key}: {found}"));
+        check_refused(config, Task::SequenceClassification, &expect);
+    };
+    layers(json!({}), "num_hidden_layers");
+    layers(distilbert(), "n_layers");
+    layers(gpt2(), "n_layer");
+    let albert = json!({"model_type": "albert", "embedding_size": 16});
+    layers(albert.clone(), "num_hidden_groups");
+    layers(albert, "inner_group_num");
+    check_refused(
+        json!({"num_labels": 1 << 30}),
+        Task::SequenceClassification,
+        "num_labels: expected an integer from 1 to 1000000, found 1073741824",
+    );
+    assert!(build(json!({"num_hidden_layers": 10_001}), Task::MaskedLm).is_err());
+}
+
+/// Sums of such sizes do not fit 64 bits: a release build would plan with what is left of them.
+#[test]
+fn a_model_whose_sizes_overflow_is_refused() {
+    let largest = (1u64 << 31) - 8;
+    let error = build(json!({"hidden_size": largest}), Task::MaskedLm).err().unwrap().to_string();
+    let shape = format!("its shape is [{largest}, {largest}], and the model has ");
+    assert!(error.contains(&shape) && error.contains("at most 1125899906842624"), "{error}");
+    assert!(error.contains("attention.self.query.weight"), "{error}");
+}
+
 fn distilbert() -> Value {
     json!({"model_type": "distilbert", "vocab_size": 50, "dim": 16, "n_layers": 1, "n_heads": 2,
            "hidden_dim": 32})
