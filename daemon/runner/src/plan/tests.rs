@@ -114,6 +114,8 @@ fn classes_that_may_be_none_have_a_warning() {
     assert_eq!(code, "DOUBTFUL_LABELS");
     assert!(message.starts_with("train data: 2 rows have the label \"-\""), "{message}");
     assert_eq!(warnings(&["-"]), []);
+    std::fs::write(&file, "text,label\na,yes\nb,\nc,no\n").unwrap();
+    assert_eq!(warnings(&[""]), [], "a cell without a value is left out");
 }
 
 /// Rows that are tokenized already are as long as they are, or as the model's positions where that is not known: the

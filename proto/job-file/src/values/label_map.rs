@@ -128,8 +128,12 @@ impl FieldType for LabelName {
         "label".to_owned()
     }
 
+    /// An empty text is the label of a row that has none.
     fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
-        read_name(node, path, problems).map(Self)
+        match &node.value {
+            Value::Text(text) if text.is_empty() => Some(Self(String::new())),
+            _ => read_name(node, path, problems).map(Self),
+        }
     }
 }
 

@@ -26,6 +26,21 @@ fn columns_are_renamed_dropped_and_cast() {
     );
 }
 
+/// Messages advise it for cells without a value, and `traind init` writes it; it was refused.
+#[test]
+fn a_label_without_a_value_may_be_ignored() {
+    let ignored = |list: &str| {
+        let keys = format!(
+            "model: {{name_or_path: ./bert, task: sequence-classification}}\n\
+             data: {{train: a.csv, ignored_labels: {list}}}"
+        );
+        let labels = job(&keys).data.ignored_labels;
+        labels.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(ignored(r#"["", "-", -1, true]"#), ["", "-", "-1", "true"]);
+    assert_eq!(ignored("['']"), [""]);
+}
+
 #[test]
 fn label_maps() {
     let classes = |map: &str| {
