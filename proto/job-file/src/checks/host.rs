@@ -23,10 +23,14 @@ const RESERVED_OPTIONS: &[(&str, &str)] = &[
     ("exclude", "slurm.exclude"),
     ("export", "the daemon"),
     ("export-file", "the daemon"),
+    ("get-user-env", "the daemon"),
     ("gid", "the daemon"),
+    // With this option and the next ones, `sbatch` prints something and submits nothing.
+    ("help", "the daemon"),
     ("input", "the daemon"),
     ("job-name", "name"),
     ("no-requeue", "resources.max_restarts"),
+    ("nodefile", "the daemon"),
     ("nodes", "resources.hosts"),
     ("ntasks", "resources.hosts"),
     ("ntasks-per-node", "resources.hosts"),
@@ -37,9 +41,13 @@ const RESERVED_OPTIONS: &[(&str, &str)] = &[
     ("qos", "slurm.qos"),
     ("requeue", "resources.max_restarts"),
     ("signal", "the daemon"),
+    // Another name of ntasks-per-node.
+    ("tasks-per-node", "resources.hosts"),
     ("test-only", "the daemon"),
     ("time", "resources.max_run_seconds"),
     ("uid", "the daemon"),
+    ("usage", "the daemon"),
+    ("version", "the daemon"),
     ("wait", "the daemon"),
     ("wrap", "the daemon"),
 ];
@@ -64,6 +72,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     }
     check_words(&job.slurm, problems);
     check_options(&job.slurm, problems);
+    check_hosts(&job.slurm, problems);
     check_kubernetes(job, problems);
 }
 
@@ -119,6 +128,23 @@ fn check_options(slurm: &Slurm, problems: &mut Problems) {
                 problems.violation(&path, format!("--{reserved} follows from `{key}`"));
             }
             None => {}
+        }
+    }
+}
+
+/// Refuses lists of hosts with a slash: `sbatch` takes them for names of files, which it would read with the daemon's
+/// rights, and print lines of.
+fn check_hosts(slurm: &Slurm, problems: &mut Problems) {
+    const DESCRIPTION: &str =
+        "is a list of hosts, whose names have no slash; files of hosts are not read";
+    if slurm.exclude.as_ref().is_some_and(|hosts| hosts.contains('/')) {
+        problems.violation("slurm.exclude", DESCRIPTION);
+    }
+    for (index, option) in slurm.options.iter().enumerate() {
+        let (name, value) = option.split_once('=').unwrap_or_default();
+        let is_list = name.strip_prefix("--").is_some_and(|name| "nodelist".starts_with(name));
+        if is_list && value.contains('/') {
+            problems.violation(&format!("slurm.options[{index}]"), DESCRIPTION);
         }
     }
 }

@@ -126,6 +126,31 @@ fn options_of_sbatch_that_other_keys_decide_are_refused() {
          line 3: slurm.options[2]: --gid is set by the daemon
          line 3: slurm.options[3]: --export-file is set by the daemon",
     );
+    check(
+        &options("--version, --help, --get-user-env, --tasks-per-node=8, --verbose, --hold"),
+        "line 3: slurm.options[0]: --version is set by the daemon
+         line 3: slurm.options[1]: --help is set by the daemon
+         line 3: slurm.options[2]: --get-user-env is set by the daemon
+         line 3: slurm.options[3]: --tasks-per-node follows from `resources.hosts`",
+    );
+}
+
+/// `sbatch` reads them with the daemon's rights, and prints lines of a file that has no hosts.
+#[test]
+fn files_of_hosts_are_refused() {
+    let slurm = |keys: &str| format!("resources: {{engine: slurm}}\nslurm:\n  {keys}");
+    check(&slurm("exclude: 'node[1-3],x-7'"), "");
+    check(&slurm("options: [--nodelist=n1]"), "");
+    let problem = "is a list of hosts, whose names have no slash; files of hosts are not read";
+    check(&slurm("exclude: ./hosts"), &format!("line 3: slurm.exclude: {problem}"));
+    check(
+        &slurm("options: [--nodelist=/etc/shadow, --nodel=a/b, --nodefile=hosts]"),
+        &format!(
+            "line 3: slurm.options[2]: --nodefile is set by the daemon
+             line 3: slurm.options[0]: {problem}
+             line 3: slurm.options[1]: {problem}"
+        ),
+    );
 }
 
 /// Neither a program's arguments nor an API server takes them, which a job would find out when it starts.
