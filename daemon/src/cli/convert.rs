@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::ValueEnum;
-use traind_convert::{Converted, Source};
+use traind_convert::{Converted, Refused, Source};
 
 use super::endings::{self, JOB_FILE_ENDINGS, JOB_FILES};
 use super::exit::Exit;
@@ -54,7 +54,7 @@ enum Tool {
 impl Convert {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let converted = match &self.file {
-            Some(file) => self.convert_file(file)?,
+            Some(file) => self.convert_file(file).map_err(|error| naming(file, error))?,
             None => traind_convert::convert_command(&self.command, &self.set, &|path| {
                 std::fs::read_to_string(path).ok()
             })?,
@@ -84,6 +84,23 @@ impl Convert {
             None | Some(Tool::Command) => None,
         };
         Ok(traind_convert::convert_with(source, &text, &self.set, &beside)?)
+    }
+}
+
+/// Names the file in what is refused of it as a whole, where other problems have a key.
+fn naming(file: &Path, error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<Refused>() {
+        Ok(mut refused) => {
+            let name = match is_standard(file) {
+                true => "standard input".to_owned(),
+                false => file.display().to_string(),
+            };
+            for note in refused.notes.iter_mut().filter(|note| note.key.is_empty()) {
+                note.key.clone_from(&name);
+            }
+            refused.into()
+        }
+        Err(error) => error,
     }
 }
 
@@ -119,4 +136,34 @@ fn write(output: Option<&Path>, converted: &Converted) -> anyhow::Result<()> {
         eprintln!("{note}");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_whole_file_names_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let check = |name: &str, text: &str, expect: &str| {
+            let file = folder.path().join(name);
+            std::fs::write(&file, text).unwrap();
+            let convert = Convert {
+                file: Some(file.clone()),
+                from: None,
+                set: vec![],
+                output: None,
+                command: vec![],
+            };
+            let error = convert.run().err().unwrap().to_string();
+            let expect =
+                format!("the settings cannot be converted\n  {}: {expect}", file.display());
+            assert!(error.starts_with(&expect), "{error}");
+        };
+        check("train.py", "import transformers\n", "is Python, which is not run");
+        check("empty.yaml", "", "is empty");
+        check("list.yaml", "- a\n", "is a list");
+        check("rows.jsonl", "{\"a\": 1}\n{\"a\": 2}\n", "is rows of data");
+        check("run.sh", "echo\n", "");
+    }
 }

@@ -74,10 +74,16 @@ fn accelerate_hands_precision_and_sharding_to_the_trainer() {
     );
     let sharded = "accelerate launch --use_fsdp --num_processes 2 --fsdp_offload_params ture run_mlm.py --do_eval";
     check_refused(command(sharded), &[("fsdp_offload_params", "must be true or false, not ture")]);
-    // The script's own argument comes first, as in the Trainer.
-    let line = "accelerate launch --mixed_precision bf16 run_mlm.py --model_name_or_path x/y --train_file a.txt \
-        --do_train --fp16";
-    check(command(line), &[("train.fp16", "true"), ("train.bf16", "false")], &[]);
+    // The script's own argument comes first, as in the Trainer, and a note names what it overrides.
+    let with_fp16 = |precision: &str| {
+        command(&format!(
+            "accelerate launch --mixed_precision {precision} run_mlm.py --model_name_or_path x/y --train_file a.txt \
+             --do_train --fp16"
+        ))
+    };
+    let expect = [("train.fp16", "true"), ("train.bf16", "false")];
+    check(with_fp16("bf16"), &expect, &["mixed_precision"]);
+    check(with_fp16("fp16"), &expect, &[]);
 }
 
 #[test]

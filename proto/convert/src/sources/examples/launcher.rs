@@ -290,11 +290,15 @@ fn accelerate(options: &Map<String, Value>, arguments: &Map<String, Value>, draf
     let is_on = |map: &Map<String, Value>, key: &str| map.get(key).is_some_and(|it| !is_off(it));
     let text = |key: &str| options.get(key).map(shown).unwrap_or_default().to_lowercase();
     let key = "mixed_precision";
-    match text(key).as_str() {
-        "" | "no" => {}
-        _ if is_on(arguments, "bf16") || is_on(arguments, "fp16") => {}
-        precision @ ("bf16" | "fp16") => draft.set(&format!("train.{precision}"), true.into(), key),
-        other => draft.refuse(key, format!("must be bf16, fp16 or no, not {other}")),
+    let of_script = ["bf16", "fp16"].into_iter().find(|key| is_on(arguments, key));
+    match (text(key).as_str(), of_script) {
+        ("" | "no", _) => {}
+        (precision, Some(own)) if precision == own => {}
+        (_, Some(own)) => draft.note(key, format!("dropped: the script's argument {own} wins")),
+        (precision @ ("bf16" | "fp16"), None) => {
+            draft.set(&format!("train.{precision}"), true.into(), key);
+        }
+        (other, None) => draft.refuse(key, format!("must be bf16, fp16 or no, not {other}")),
     }
     if is_on(options, "use_fsdp") {
         fsdp(options, draft);
