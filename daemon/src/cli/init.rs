@@ -9,6 +9,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 use traind_convert::guess::{self, Guess};
 use traind_convert::guess_head::{self, Head};
+use traind_durable::read_description;
 
 use super::endings::{self, JOB_FILE_ENDINGS, JOB_FILES};
 use super::exit::Exit;
@@ -67,6 +68,12 @@ impl Init {
         let data = dialogue.ask("file to train on", "DATA", given(&self.data), None)?;
         let mut head = head_of(&data)?;
         let Guess { task, columns } = guess_of(head.as_ref(), of_model);
+        if head.is_none() && self.task.is_none() && Path::new(&data).is_file() {
+            eprintln!(
+                "note: the columns of {data} are not looked at, and the task is that of the model: name another with \
+                 --task; `traind data` shows what a job reads"
+            );
+        }
         let task = task.or(of_model);
         let task = dialogue.ask("task", "--task", given(&self.task), task)?;
         if let Some(head) = head.as_mut().filter(|_| task != "sft") {
@@ -98,6 +105,7 @@ impl Init {
         ];
         fields.extend(settings(head.as_ref()));
         fields.extend(named(&columns, head.as_ref()));
+        fields.extend(number_of_labels(&task, head.as_ref(), &columns));
         fields.extend(ignored_labels(&data, &task, head.as_ref(), &columns));
         fields.push(("train.eval_strategy", text("epoch")));
         fields.push(("resources.cores", cores));
@@ -197,7 +205,7 @@ fn head_of(data: &str) -> anyhow::Result<Option<Head>> {
     check_data(data)?;
     let path = Path::new(data);
     if !path.is_file() {
-        return Ok(None);
+        return Ok(head_of_saved(path));
     }
     let file = File::open(path).with_context(|| format!("open {data}"))?;
     let mut bytes = Vec::new();
@@ -209,6 +217,13 @@ fn head_of(data: &str) -> anyhow::Result<Option<Head>> {
         Err(_) => Ok(None),
         Ok(head) => Ok(head),
     }
+}
+
+/// The columns of a data set that `datasets` has saved, or of its split to train on.
+fn head_of_saved(folder: &Path) -> Option<Head> {
+    let infos = [folder.join("dataset_info.json"), folder.join("train/dataset_info.json")];
+    let text = infos.iter().find_map(|path| read_description(path).ok())?;
+    Head::of_features(&serde_json::from_slice(&text).ok()?)
 }
 
 /// Guesses task and columns. Models that write a text from another have no other task.
@@ -298,6 +313,17 @@ fn named(columns: &[(&'static str, String)], head: Option<&Head>) -> Vec<(&'stat
     differ.map(|(key, name)| (path(key), text(name))).collect()
 }
 
+/// One label for numbers that are no classes, which is learned as a number.
+fn number_of_labels(
+    task: &str,
+    head: Option<&Head>,
+    columns: &[(&str, String)],
+) -> Option<(&'static str, String)> {
+    let column = columns.iter().find(|(key, _)| *key == "label").map(|(_, name)| name)?;
+    let is_number = task == "sequence-classification" && head?.has_fractions(column);
+    is_number.then(|| ("model.num_labels", "1".to_owned()))
+}
+
 /// Leaves out rows without a label, where a column of classes has what data sets write in its place.
 fn ignored_labels(
     data: &str,
@@ -332,6 +358,7 @@ fn text(value: &str) -> String {
 mod tests {
     use std::fs;
 
+    use serde_json::json;
     use traind_job_file::JobFile;
 
     use super::*;
@@ -379,6 +406,40 @@ mod tests {
         assert_eq!(job["data"]["validation_split"], 0.1);
         let job = init(folder.path(), Some("bert"), "texts.txt", "").unwrap();
         assert_eq!(job["model"]["task"], "masked-lm");
+    }
+
+    /// They were masked language modeling, the model's own task, whatever their columns.
+    #[test]
+    fn saved_data_sets_lists_below_data_and_pairs_determine_the_task() {
+        let folder = folder();
+        let rows = folder.path();
+        let info = json!({"features": {"text": {"dtype": "string"}, "stars": {"dtype": "int64"}}});
+        fs::create_dir_all(rows.join("saved/train")).unwrap();
+        fs::write(rows.join("saved/train/dataset_info.json"), info.to_string()).unwrap();
+        fs::write(rows.join("saved/dataset_dict.json"), r#"{"splits": ["train"]}"#).unwrap();
+        let job = init(rows, Some("bert"), "saved", "").unwrap();
+        assert_eq!(job["model"]["task"], "sequence-classification");
+        assert_eq!(job["data"]["label"], "stars");
+        fs::write(rows.join("rows.json"), r#"{"data": [{"text": "a", "label": "b"}]}"#).unwrap();
+        let job = init(rows, Some("bert"), "rows.json", "").unwrap();
+        assert_eq!(job["model"]["task"], "sequence-classification");
+        fs::write(rows.join("pairs.jsonl"), r#"{"anchor": "a", "positive": "b"}"#).unwrap();
+        let job = init(rows, Some("bert"), "pairs.jsonl", "").unwrap();
+        assert_eq!(job["model"]["task"], "embedding");
+    }
+
+    /// The job was refused, as fractions are no classes.
+    #[test]
+    fn fractions_are_learned_as_numbers() {
+        let folder = folder();
+        let labels = |rows: &str| {
+            fs::write(folder.path().join("rows.csv"), rows).unwrap();
+            init(folder.path(), Some("bert"), "rows.csv", "").unwrap()["model"]["num_labels"]
+                .clone()
+        };
+        assert_eq!(labels("text,score\na,0.25\nb,1\n"), 1);
+        assert_eq!(labels("text,score\na,1.0\nb,2.0\n"), Value::Null);
+        assert_eq!(labels("text,label\na,good\nb,bad\n"), Value::Null);
     }
 
     /// A causal language model once made `causal-lm` of every file.

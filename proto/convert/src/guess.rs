@@ -101,6 +101,9 @@ pub fn columns(names: &[String]) -> Guess {
         columns.extend(find(&["prompt"]).map(|prompt| ("prompt", prompt)));
         return Guess { task: Some("dpo"), columns };
     }
+    if find(&["anchor"]).is_some() && find(&["positive"]).is_some() {
+        return Guess { task: Some("embedding"), columns: Vec::new() };
+    }
     if let (Some(prompt), Some(completion)) = (find(&["prompt"]), find(&["completion"])) {
         let columns = vec![("prompt", prompt), ("completion", completion)];
         return Guess { task: Some("sft"), columns };
@@ -238,6 +241,7 @@ mod tests {
             &[("text", "utterance"), ("label", "Intent")],
         );
         check("instruction,input,output", Some("sft"), &[]);
+        check("anchor,positive,negative", Some("embedding"), &[]);
         check("id,conversations", Some("sft"), &[("messages", "conversations")]);
         check("text", None, &[("text", "text")]);
         check("a,b", None, &[]);

@@ -32,6 +32,33 @@ enum Rows {
 }
 
 impl Head {
+    /// The columns that `dataset_info.json` of a saved data set says; `None` where it has none.
+    pub fn of_features(info: &Value) -> Option<Self> {
+        let names = info["features"].as_object()?.keys().cloned().collect();
+        Some(Self { names, ..Self::default() })
+    }
+
+    /// Whether the labels of a column are numbers of which some are fractions, and so no classes.
+    pub fn has_fractions(&self, column: &str) -> bool {
+        let labels = self.labels(column);
+        let numbers: Option<Vec<f64>> = labels.iter().map(|label| label.parse().ok()).collect();
+        numbers.is_some_and(|numbers| numbers.iter().any(|it| it.is_finite() && it.fract() != 0.0))
+    }
+
+    /// Takes rows in place of the text.
+    fn of_rows(mut self, rows: &Vec<Value>) -> Self {
+        let first = rows.first().and_then(Value::as_object);
+        let is_squad = first.is_some_and(|first| first.contains_key("paragraphs"));
+        self.names = match first {
+            Some(_) if is_squad => ["question", "context", "answers"].map(str::to_owned).to_vec(),
+            first => first.into_iter().flat_map(Map::keys).cloned().collect(),
+        };
+        let layout = first.and_then(layout);
+        self.settings.extend(layout.map(|layout| ("format", layout.to_owned())));
+        self.text = serde_json::to_string(rows).unwrap_or_default();
+        self
+    }
+
     /// The labels of a column by which data sets mark rows without one. Rows may have a list of labels, and an empty
     /// label stands for a missing value.
     pub fn no_labels(&self, column: &str) -> Vec<String> {
@@ -66,6 +93,11 @@ impl Head {
     }
 }
 
+/// The rows that are a list under the key `data`, as `datasets` and SQuAD have them.
+fn rows_below_data(whole: &Map<String, Value>) -> Option<&Vec<Value>> {
+    whole.get("data")?.as_array().filter(|rows| rows.first().is_some_and(Value::is_object))
+}
+
 /// The text of a label.
 fn label(value: &Value) -> String {
     match value {
@@ -97,9 +129,12 @@ pub fn head(name: &str, bytes: &[u8], is_whole: bool) -> Result<Option<Head>, se
         head.rows = Rows::Table('\t');
     } else if name.ends_with(".jsonl") || name.ends_with(".ndjson") || name.ends_with(".json") {
         let first = first_row(text)?;
+        head.rows = Rows::Json;
+        if let Some(rows) = rows_below_data(&first) {
+            return Ok(Some(head.of_rows(rows)));
+        }
         head.names = first.keys().cloned().collect();
         head.settings.extend(layout(&first).map(|layout| ("format", layout.to_owned())));
-        head.rows = Rows::Json;
     } else if name.ends_with(".txt") {
         head.names = vec!["text".to_owned()];
     } else {
@@ -214,6 +249,11 @@ mod tests {
         check("a.jsonl", b"{\"text\": 1, \"label\": 2}\n{\"te", "text/label", &[]);
         check("a.json", b"[\n  {\"text\": \"a\",\n \"label\": 2},\n {\"te", "text/label", &[]);
         check("a.txt", b"It was", "text", &[]);
+        check("a.json", br#"{"data": [{"text": "a", "label": 1}]}"#, "text/label", &[]);
+        let squad = br#"{"version": "1.1", "data": [{"title": "a", "paragraphs": []}]}"#;
+        check("a.json", squad, "question/context/answers", &[]);
+        check("a.jsonl", br#"{"data": "a", "label": 1}"#, "data/label", &[]);
+        check("a.jsonl", br#"{"data": [1, 2], "label": 1}"#, "data/label", &[]);
         assert_eq!(head("a.parquet", b"PAR1", true).unwrap(), None);
         assert!(head("a.json", b"[", true).unwrap_err().is_eof());
         assert!(head("a.json", b"7", true).unwrap_err().is_data());
@@ -249,6 +289,21 @@ mod tests {
         check("a.csv", "text,label\na,0\nb,-1\nc,2\n", "class", &[]);
         // A file without labels has none to leave out.
         check("a.jsonl", "{\"label\": null}", "label", &[]);
+    }
+
+    #[test]
+    fn fractions_are_no_classes() {
+        let check = |name: &str, text: &str, expect: bool| {
+            let head = head(name, text.as_bytes(), true).unwrap().unwrap();
+            assert_eq!(head.has_fractions("label"), expect, "{text}");
+        };
+        check("a.csv", "text,label\na,0.5\nb,1\n", true);
+        check("a.jsonl", "{\"label\": 1.0}\n{\"label\": 2.25}", true);
+        check("a.json", "{\"data\": [{\"label\": 0.1}]}", true);
+        check("a.csv", "text,label\na,1.0\nb,2\n", false);
+        check("a.csv", "text,label\na,0.5\nb,good\n", false);
+        check("a.csv", "text,label\na,nan\n", false);
+        check("a.csv", "text\na\n", false);
     }
 
     #[test]
