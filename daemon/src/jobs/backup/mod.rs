@@ -3,6 +3,7 @@
 //! A backup is a compressed tar archive: [`MANIFEST`] first, then the store, then the records and the
 //! logs of its jobs, and the audit log. The store comes first since it refers to bytes of the logs, which only grow.
 
+mod members;
 mod restore;
 mod write;
 

@@ -5,18 +5,23 @@ use std::io::{self, BufReader, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, chown, lchown, symlink};
 use std::path::{Component, Path, PathBuf};
 
-use tar::{Archive, Entry, EntryType};
+use tar::{Archive, EntryType};
 use traind_durable::sync_folder;
 
+use super::members::{Member, Members};
 use super::{ACCESS, AUDIT, BackupError, MANIFEST, Manifest, VERSION};
 use crate::jobs::doctor::{LOCK, STORE, StoppedState};
 use crate::jobs::restored::Restored;
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::store::Store;
 use crate::jobs::supervisor::claim::{self, Claim};
+use crate::size;
 
 /// Stands for the boot of runners that the restored folder does not know.
 const NO_BOOT: &str = "restored";
+
+/// The store until all else is in place.
+const ASIDE: &str = "traind.db.restored";
 
 /// The folders of a state folder that have one folder for each job.
 const OF_JOBS: [&str; 2] = ["records", "jobs"];
@@ -30,25 +35,33 @@ pub(crate) fn restore(path: &Path, state_dir: &Path) -> Result<Manifest, BackupE
     create(state_dir)?;
     let _lock = StoppedState::lock(state_dir)?;
     refuse_used(state_dir)?;
+    let restored = restore_file(path, file, state_dir);
+    if restored.is_err() {
+        // What a damaged or hostile archive left would fill the disk, and be in the way of the right one.
+        remove_restored(state_dir);
+    }
+    restored
+}
+
+fn restore_file(path: &Path, file: File, state_dir: &Path) -> Result<Manifest, BackupError> {
     let no_backup = |error: io::Error| BackupError::NoBackup {
         path: path.to_owned(),
         problem: error.to_string(),
     };
     let mut archive: Archive<Reader> = Archive::new(zstd::Decoder::new(file).map_err(no_backup)?);
-    let mut entries = archive.entries().map_err(no_backup)?;
-    let first = entries.next().transpose().map_err(no_backup)?;
+    let mut members = Members::new(&mut archive).map_err(no_backup)?;
+    let first = members.next().transpose().map_err(no_backup)?;
     let manifest = read_manifest(path, first)?;
-    let aside = state_dir.join("traind.db.restored");
+    let aside = state_dir.join(ASIDE);
     let mut has_store = false;
-    for entry in entries {
-        let entry = entry.map_err(no_backup)?;
-        let name = entry.path().map_err(no_backup)?.into_owned();
-        let is_store = name == Path::new(STORE);
-        refuse_odd(&entry, &name)
-            .map_err(|problem| BackupError::NoBackup { path: path.to_owned(), problem })?;
+    for member in members {
+        let member = member.map_err(no_backup)?;
+        let is_store = member.name == Path::new(STORE);
+        let refused = refuse_odd(&member).and_then(|()| refuse_larger(&member, state_dir));
+        refused.map_err(|problem| BackupError::NoBackup { path: path.to_owned(), problem })?;
         has_store |= is_store;
-        let target = if is_store { aside.clone() } else { target(path, state_dir, &name)? };
-        unpack(entry, state_dir, &target).map_err(BackupError::io("restore", &target))?;
+        let target = if is_store { aside.clone() } else { target(path, state_dir, &member.name)? };
+        unpack(member, state_dir, &target).map_err(BackupError::io("restore", &target))?;
     }
     if !has_store {
         let problem = "it has no job store".to_owned();
@@ -65,7 +78,7 @@ pub(crate) fn restore(path: &Path, state_dir: &Path) -> Result<Manifest, BackupE
 }
 
 /// Refuses an entry that no backup has: files are regular, and only a job's folder is a link, that to an adopted run.
-fn refuse_odd(entry: &Entry<'_, Reader>, name: &Path) -> Result<(), String> {
+fn refuse_odd(Member { entry, name, .. }: &Member<'_, Reader>) -> Result<(), String> {
     let is_job = name.starts_with("jobs") && name.components().count() == 2;
     let kind = entry.header().entry_type();
     match kind {
@@ -78,6 +91,20 @@ fn refuse_odd(entry: &Entry<'_, Reader>, name: &Path) -> Result<(), String> {
         Ok(uid) if uid < u32::MAX.into() => Ok(()),
         _ => Err(format!("its entry {} has an owner that no user is", name.display())),
     }
+}
+
+/// Refuses a file that the disk has no room for: a few kilobytes can stand for any number of zeros. What the archive
+/// says of sizes is what it has at most.
+fn refuse_larger(member: &Member<'_, Reader>, state_dir: &Path) -> Result<(), String> {
+    let free = rustix::fs::statvfs(state_dir)
+        .map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+    let bytes = member.entry.header().entry_size().map_err(|error| error.to_string())?;
+    if bytes <= free {
+        return Ok(());
+    }
+    let (name, dir) = (member.name.display(), state_dir.display());
+    let [bytes, free] = [bytes, free].map(size::bytes);
+    Err(format!("its entry {name} takes {bytes}, and the disk of {dir} has {free}"))
 }
 
 /// Refuses a store that is damaged, that has code, which would be executed by changes of jobs, or that names folders
@@ -129,14 +156,12 @@ fn begin_anew(state_dir: &Path, store: &Path, manifest: &Manifest) -> Result<(),
     Ok(store.checkpoint()?)
 }
 
-fn read_manifest(path: &Path, first: Option<Entry<'_, Reader>>) -> Result<Manifest, BackupError> {
+fn read_manifest(path: &Path, first: Option<Member<'_, Reader>>) -> Result<Manifest, BackupError> {
     let no_backup = |problem: String| BackupError::NoBackup { path: path.to_owned(), problem };
-    let is_manifest =
-        |entry: &Entry<'_, Reader>| entry.path().is_ok_and(|name| name == Path::new(MANIFEST));
-    let entry = first.filter(is_manifest);
-    let entry = entry.ok_or_else(|| no_backup(format!("it does not begin with {MANIFEST}")))?;
+    let first = first.filter(|member| member.name == Path::new(MANIFEST));
+    let first = first.ok_or_else(|| no_backup(format!("it does not begin with {MANIFEST}")))?;
     // A manifest has about a hundred bytes.
-    let manifest: Manifest = serde_json::from_reader(entry.take(1 << 16))
+    let manifest: Manifest = serde_json::from_reader(first.entry.take(1 << 16))
         .map_err(|error| no_backup(error.to_string()))?;
     match manifest.version > VERSION {
         true => Err(BackupError::Newer {
@@ -161,13 +186,13 @@ fn target(path: &Path, state_dir: &Path, name: &Path) -> Result<PathBuf, BackupE
     Err(BackupError::NoBackup { path: path.to_owned(), problem })
 }
 
-fn unpack(mut entry: Entry<'_, Reader>, state_dir: &Path, target: &Path) -> io::Result<()> {
+fn unpack(member: Member<'_, Reader>, state_dir: &Path, target: &Path) -> io::Result<()> {
+    let Member { mut entry, link, .. } = member;
     let owner = entry.header().uid()? as u32;
     let folder = target.parent().unwrap_or(state_dir);
     create_folders(state_dir, folder, owner)?;
     if entry.header().entry_type() == EntryType::Symlink {
-        let link = entry.link_name()?.unwrap_or_default();
-        symlink(link, target)?;
+        symlink(link.unwrap_or_default(), target)?;
         return give(|uid| lchown(target, uid, None), owner);
     }
     let mut options = OpenOptions::new();
@@ -210,6 +235,19 @@ fn create(state_dir: &Path) -> Result<(), BackupError> {
     created.map_err(BackupError::io("create", state_dir))
 }
 
+/// Removes all that a restoration makes, and nothing behind a link.
+fn remove_restored(state_dir: &Path) {
+    for folder in OF_JOBS.into_iter().chain([AUDIT]) {
+        let _ = fs::remove_dir_all(state_dir.join(folder));
+    }
+    for file in [ACCESS, ASIDE] {
+        let _ = fs::remove_file(state_dir.join(file));
+    }
+    for end in ["-wal", "-shm"] {
+        let _ = fs::remove_file(state_dir.join(format!("{ASIDE}{end}")));
+    }
+}
+
 /// Refuses a folder that has anything but the lock.
 fn refuse_used(state_dir: &Path) -> Result<(), BackupError> {
     let entries = fs::read_dir(state_dir).map_err(BackupError::io("list", state_dir))?;
@@ -219,6 +257,8 @@ fn refuse_used(state_dir: &Path) -> Result<(), BackupError> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use tar::{Builder, Header};
 
     use super::*;
@@ -293,6 +333,60 @@ mod tests {
         check(EntryType::Regular, "jobs/a/events.log", u32::MAX.into(), "no user is");
         check(EntryType::Regular, "jobs/a/events.log", 1 << 32, "no user is");
         check(EntryType::Regular, "etc/passwd", 0, "has the entry etc/passwd");
+    }
+
+    /// A name is read into memory, and a file onto the disk; of both, a few kilobytes can have any number of bytes.
+    #[test]
+    fn bombs_are_refused_and_leave_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let zeros = |kind: EntryType, bytes: u64| {
+            archive(|archive| {
+                let small = header(EntryType::Regular, 4);
+                archive.append_data(&mut small.clone(), "jobs/a/first", &b"text"[..]).unwrap();
+                let mut header = header(kind, bytes);
+                header.set_path("jobs/a/file").unwrap();
+                header.set_cksum();
+                // Its content is missing: what matters is what is said of it.
+                archive.get_mut().write_all(header.as_bytes()).unwrap();
+                archive.get_mut().write_all(&[b'a'; 1 << 16]).unwrap();
+            })
+        };
+        for kind in [EntryType::GNULongName, EntryType::GNULongLink] {
+            let (error, _) = restored(folder.path(), &zeros(kind, 1 << 16));
+            assert!(error.as_ref().unwrap().contains("it has a name of 65536 bytes"), "{error:?}");
+        }
+        for kind in [EntryType::XHeader, EntryType::XGlobalHeader, EntryType::GNUSparse] {
+            let (error, _) = restored(folder.path(), &zeros(kind, 1 << 16));
+            assert!(error.as_ref().unwrap().contains("is of the kind"), "{error:?}");
+        }
+        let (error, _) = restored(folder.path(), &zeros(EntryType::Regular, 1 << 60));
+        let error = error.unwrap();
+        assert!(
+            error.contains("its entry jobs/a/file takes 1048576.0 TiB, and the disk"),
+            "{error}"
+        );
+        let left = fs::read_dir(folder.path().join("state")).unwrap().flatten();
+        let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+        assert_eq!(left, [LOCK], "what was there is in the way of the right backup");
+    }
+
+    #[test]
+    fn long_names_and_links_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("original.db");
+        drop(Store::open(&path).unwrap());
+        let bytes = fs::read(&path).unwrap();
+        let (name, link) = (format!("jobs/a/{}", "n".repeat(200)), format!("/{}", "l".repeat(200)));
+        let archive = archive(|archive| {
+            let mut store = header(EntryType::Regular, bytes.len() as u64);
+            archive.append_data(&mut store, STORE, &bytes[..]).unwrap();
+            archive.append_data(&mut header(EntryType::Regular, 1), &name, &b"x"[..]).unwrap();
+            archive.append_link(&mut header(EntryType::Symlink, 0), "jobs/b", &link).unwrap();
+        });
+        assert_eq!(restored(folder.path(), &archive), (None, true));
+        let state = folder.path().join("state");
+        assert_eq!(fs::read_to_string(state.join(&name)).unwrap(), "x");
+        assert_eq!(fs::read_link(state.join("jobs/b")).unwrap(), Path::new(&link));
     }
 
     /// Restores a store that SQL has changed.
