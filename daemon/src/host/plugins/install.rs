@@ -4,8 +4,11 @@
 //! Concurrent installations wait for each other, and an installed plugin is not fetched again.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use traind_durable::open_regular;
 
 use super::{ANY_ARCH, Build, Contents, Origin, Plugin, PluginError, Wheel, wheel};
 
@@ -56,7 +59,12 @@ pub(crate) fn install_wheels(
     for wheel in wheels {
         let build = build(wheel)?;
         match from {
-            Some(from) => add(wheel, build, &given(from, wheels, wheel, build)?, &unpacked)?,
+            Some(from) => {
+                let given = given(from, wheels, wheel, build)?;
+                let copy = copy_verified(&given, scratch.path(), build)?;
+                add(wheel, build, &copy, &unpacked)?;
+                fs::remove_file(&copy).map_err(PluginError::io("remove", &copy))?;
+            }
             None => {
                 report(wheel);
                 let file = download(wheel, build, scratch.path())?;
@@ -81,6 +89,17 @@ fn given(
         (false, 1) => Ok(from.to_owned()),
         (false, count) => Err(PluginError::SeveralWheels { path: from.to_owned(), count }),
     }
+}
+
+/// Copies a user's file, which others may be able to replace after it was verified: of the copy, they are not.
+fn copy_verified(given: &Path, folder: &Path, build: &Build) -> Result<PathBuf, PluginError> {
+    // An error about another file names the given one, and comes before a long copy.
+    wheel::verify(given, build.sha256)?;
+    let copy = folder.join("given.whl");
+    let source = open_regular(given).map_err(PluginError::io("open", given));
+    let mut target = File::create(&copy).map_err(PluginError::io("create", &copy))?;
+    io::copy(&mut source?, &mut target).map_err(PluginError::io("copy", given))?;
+    Ok(copy)
 }
 
 /// Verifies a wheel and adds its files.

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
+use traind_durable::open_regular;
 use zip::result::ZipError;
 
 use super::PluginError;
@@ -85,7 +86,7 @@ fn write(source: &mut impl Read, target: &Path) -> io::Result<()> {
 }
 
 fn sha256(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
+    let mut file = open_regular(path)?;
     let mut digest = Sha256::new();
     io::copy(&mut file, &mut digest)?;
     Ok(hex(&digest.finalize()))
@@ -177,5 +178,7 @@ mod tests {
         verify(&path, abc).unwrap();
         std::fs::write(&path, "abd").unwrap();
         assert!(matches!(verify(&path, abc), Err(PluginError::Checksum { .. })));
+        let error = verify(Path::new("/dev/zero"), abc).unwrap_err().to_string();
+        assert!(error.contains("read /dev/zero"), "{error}");
     }
 }
