@@ -141,11 +141,9 @@ fn socket(global: &Global) -> PathBuf {
 
 /// Connects once at the start, so that a missing daemon is an error; reconnects automatically later.
 async fn connect_unix(path: &Path) -> anyhow::Result<Channel> {
-    probe(path).await.with_context(|| {
-        format!(
-            "no daemon answers on {}; start one with `traind serve`, or name its socket with --socket",
-            path.display()
-        )
+    probe(path).await.map_err(|error| {
+        let context = unanswered(path, error.kind());
+        anyhow::Error::from(error).context(context)
     })?;
     let path = path.to_owned();
     // tonic wants an address; the connector ignores it and opens the socket.
@@ -155,6 +153,19 @@ async fn connect_unix(path: &Path) -> anyhow::Result<Channel> {
     });
     // Connects with the first call, so that retries cover a daemon that dies right now.
     Ok(endpoint().connect_with_connector_lazy(connector))
+}
+
+fn unanswered(path: &Path, kind: ErrorKind) -> String {
+    let path = path.display();
+    match kind {
+        ErrorKind::PermissionDenied => format!(
+            "you may not use {path}, which is for the members of its group (`serve --socket-group`) who can enter its \
+             folder; name the socket of another daemon with --socket"
+        ),
+        _ => format!(
+            "no daemon answers on {path}; start one with `traind serve`, or name its socket with --socket"
+        ),
+    }
 }
 
 /// Connects to the socket, with retries while it refuses, as that of a restarting daemon does.
@@ -218,4 +229,20 @@ fn endpoint() -> Endpoint {
         .connect_timeout(CONNECT_TIMEOUT)
         .http2_keep_alive_interval(KEEPALIVE)
         .keep_alive_while_idle(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_of_others_is_no_missing_daemon() {
+        let said = |kind| unanswered(Path::new("/run/traind/traind.sock"), kind);
+        assert!(said(ErrorKind::NotFound).starts_with("no daemon answers on /run/traind"));
+        let denied = said(ErrorKind::PermissionDenied);
+        assert!(
+            denied.contains("members of its group") && !denied.contains("no daemon"),
+            "{denied}"
+        );
+    }
 }

@@ -38,6 +38,15 @@ async fn drained_jobs_resume_when_the_daemon_is_back() {
     resumes_with_the_next_daemon(&mut host, &job).await;
 }
 
+/// A runner that there was none of was counted.
+#[tokio::test]
+async fn a_daemon_without_jobs_is_drained_at_once() {
+    let mut host = Host::started(1, TWO_SITTINGS).await;
+    let output = host.cli(&["drain"]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "drained\n", "{output:?}");
+    assert_eq!(host.daemon_end().await, Some(0), "{}", host.log());
+}
+
 #[tokio::test]
 async fn sigterm_drains_with_on_sigterm_drain() {
     let mut host = Host::started_with(1, TWO_SITTINGS, &["--on-sigterm", "drain"]).await;

@@ -117,12 +117,15 @@ async fn count_down(daemon: Arc<Daemon>, sender: Sender<DrainResponse>) {
         let running = match daemon.drained.is_cancelled() {
             true => 0,
             false if closing => return drop(sender.send(Err(Error::ShuttingDown.into())).await),
-            false => daemon.runner_count().max(1) as u32,
+            false => daemon.runner_count() as u32,
         };
-        if last.replace(running) != Some(running)
-            && sender.send(Ok(DrainResponse { running })).await.is_err()
-        {
-            return;
+        // None means that the daemon is drained, which takes it a moment more.
+        let is_news = last != Some(running) && (running > 0 || daemon.drained.is_cancelled());
+        if is_news {
+            last = Some(running);
+            if sender.send(Ok(DrainResponse { running })).await.is_err() {
+                return;
+            }
         }
         tokio::time::sleep(PERIOD).await;
     }
