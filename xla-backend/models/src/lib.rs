@@ -103,8 +103,8 @@ pub use error::{Error, Result};
 pub use excerpts::{Excerpts, LongerExcerpt, runs_of_layers};
 pub use model::{
     Batch, Forward, HiddenStates, IGNORED_LABEL, InputDim, InputRole, InputSpec, InputValues,
-    Lengths, LossSum, Model, Output, OutputKind, PACKED_TOKENS, PADDED_TOKENS, PREDICTED_SLOTS,
-    PREDICTED_TOKENS, ParameterTensors,
+    Lengths, LossSum, Model, Output, OutputKind, PACKED_TOKENS, PADDED_LENGTH, PADDED_TOKENS,
+    PREDICTED_SLOTS, PREDICTED_TOKENS, ParameterTensors,
 };
 pub use parameters::{Dimension, Init, ParameterSpec, PartialGradient, Partition, Role, Stage};
 pub use tasks::Task;

@@ -24,7 +24,7 @@ use crate::layers::{
     AttentionMask, LayerNorm, Linear, PositionBias, ProjectionNames, Rotary, Window,
     without_padding,
 };
-use crate::model::{Batch, Body, Forward, HiddenStates, InputSpec, Lengths};
+use crate::model::{Batch, Body, Forward, HiddenStates, InputSpec, Lengths, PADDED_LENGTH};
 use crate::parameters::{ParameterPath, Stage};
 use distances::DistanceTable;
 use embeddings::Embeddings;
@@ -120,9 +120,14 @@ impl Encoder {
     }
 
     /// f32[B, 1 or N, 1 or S, S].
-    fn mask(&self, cx: &Forward<'_>, present: &Tensor) -> Result<AttentionMask> {
+    fn mask(
+        &self,
+        cx: &Forward<'_>,
+        present: &Tensor,
+        padded_length: Option<&Tensor>,
+    ) -> Result<AttentionMask> {
         if self.config.disentangled.is_some() {
-            return AttentionMask::of_tokens(present);
+            return AttentionMask::of_tokens(present, padded_length);
         }
         let window = if self.config.is_decoder { Window::Causal(None) } else { Window::All };
         let mask = window.mask(cx, present)?;
@@ -200,7 +205,7 @@ impl Body for Encoder {
         let distances = self.distances.as_ref().map(|table| table.forward(cx)).transpose()?;
         let positions = PositionTables { angles: angles.as_ref(), distances: distances.as_ref() };
         let x = without_padding(cx, batch, &states.last, |cx, packed, x| {
-            let mask = self.mask(cx, present)?.of_packed(packed);
+            let mask = self.mask(cx, present, batch.optional(PADDED_LENGTH))?.of_packed(packed);
             cx.layers("layer", layers, x, |cx, index, x| {
                 self.layers[self.order[index]].forward(cx, x, &mask, positions)
             })

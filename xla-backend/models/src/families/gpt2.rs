@@ -295,6 +295,7 @@ impl Body for Gpt2 {
     ) -> Result<HiddenStates> {
         let mask = Window::Causal(None).mask(cx, batch.get("attention_mask")?)?;
         let mask = within_texts(mask, batch.optional("position_ids"))?;
+        let mask = mask.for_reading_padding(batch)?;
         let x = without_padding(cx, batch, &states.last, |cx, packed, x| {
             let mask = mask.of_packed(packed);
             cx.layers("layer", layers, x, |cx, index, x| self.blocks[index].forward(cx, x, &mask))

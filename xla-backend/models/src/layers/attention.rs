@@ -248,13 +248,13 @@ pub(crate) fn attend_heads(
     let is_one = is_one && heads.score_cap.is_none();
     if let Some(visible) = mask.visible_keys().filter(|_| is_one) {
         let [query, key, value] = [query, key, value].map(join_heads);
-        return attend_at_once(cx, [&query?, &key?, &value?], visible, heads);
+        return mask.of_context(attend_at_once(cx, [&query?, &key?, &value?], visible, heads)?);
     }
     let scores = scores(query, key)?.convert(DType::F32)?.mul_scalar(heads.scale)?;
     let scores = heads.score_cap.map_or_else(|| Ok(scores.clone()), |cap| capped(&scores, cap))?;
     let shares = mask.of_scores(&scores)?.softmax(3)?;
     let shares = dropout_of_heads(cx, &shares, heads.dropout)?.convert(value.dtype())?;
-    Ok(weighted(&shares, value)?.reshape(&[rows * positions, num_heads * size])?)
+    mask.of_context(weighted(&shares, value)?.reshape(&[rows * positions, num_heads * size])?)
 }
 
 /// `x` compressed into -cap to cap by tanh.

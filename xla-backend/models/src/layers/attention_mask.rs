@@ -8,7 +8,7 @@ use traind_xla::{DType, Shape, Tensor};
 
 use super::PackedTokens;
 use crate::error::Result;
-use crate::model::Forward;
+use crate::model::{Batch, Forward, PADDED_LENGTH};
 
 /// The addend of a score that must not count. Not infinity: where nothing
 /// counts, all are equal and softmax stays finite.
@@ -22,9 +22,12 @@ pub(crate) struct AttentionMask {
     visible: Option<Visible>,
     /// Present where queries and keys are packed.
     packed: Option<PackedTokens>,
-    /// Whether hidden scores are replaced, and so have no gradient, instead of added to. That differs for queries that
-    /// see no key.
-    replaces: bool,
+    /// The values that replace hidden scores, which so have no gradient, f32[] or f32[B, 1, S, T]; None where the mask
+    /// is added to scores. That differs for queries that see no key.
+    replacement: Option<Tensor>,
+    /// 1 for each query that sees a key, else 0, f32[B S, 1], where the context of the others is zero; None where they
+    /// attend to all keys.
+    seeing: Option<Tensor>,
 }
 
 /// The same mask for kernels, a causal one without its S × S elements.
@@ -45,7 +48,7 @@ impl AttentionMask {
 
     /// The mask of padded rows that is added to scores.
     fn new(added: Tensor, visible: Option<Visible>) -> AttentionMask {
-        AttentionMask { added, visible, packed: None, replaces: false }
+        AttentionMask { added, visible, packed: None, replacement: None, seeing: None }
     }
 
     /// The same mask for queries and keys that are packed, if they are.
@@ -58,15 +61,44 @@ impl AttentionMask {
         self.packed.as_ref()
     }
 
-    /// The mask from one s32[B, S] of ones and, where padded, zeros, that hides padding from all queries
-    /// and all keys from padding, which then attends to all of them equally. Hidden scores have no gradient.
-    pub(crate) fn of_tokens(present: &Tensor) -> Result<AttentionMask> {
+    /// The mask from one s32[B, S] of ones and, where padded, zeros, that hides padding from all queries and all keys
+    /// from padding. That attends to all places of the batch equally: those before `padded_length` s32[B], or all.
+    /// Hidden scores have no gradient.
+    pub(crate) fn of_tokens(
+        present: &Tensor,
+        padded_length: Option<&Tensor>,
+    ) -> Result<AttentionMask> {
         let (_, dims) = squares(present);
+        let trace = present.trace();
         let is_token = present.ne_scalar(0.0)?.unsqueeze(1)?;
         let query = is_token.unsqueeze(3)?.broadcast_to(&dims)?;
         let key = is_token.unsqueeze(2)?.broadcast_to(&dims)?;
         let added = mask_of(&query.and(&key)?)?;
-        Ok(AttentionMask { replaces: true, ..AttentionMask::new(added, None) })
+        let hidden = trace.scalar(HIDDEN, DType::F32)?;
+        let replacement = match padded_length {
+            // So far above the places behind the batch that these count as nothing.
+            Some(length) => {
+                let length = length.reshape(&[dims[0], 1, 1, 1])?.broadcast_to(&dims)?;
+                let in_batch = trace.iota(DType::S32, &dims, 3)?.lt(&length)?;
+                in_batch.select(&trace.scalar(HIDDEN / 2.0, DType::F32)?, &hidden)?
+            }
+            None => hidden,
+        };
+        let mask = AttentionMask::new(added, None);
+        Ok(AttentionMask { replacement: Some(replacement), ..mask })
+    }
+
+    /// The same mask, where the loss of `batch` reads padding too: the context of queries that see no key is zero then,
+    /// as that of torch's attention, and not the mean of all values.
+    pub(crate) fn for_reading_padding(self, batch: &Batch) -> Result<AttentionMask> {
+        match self.added.dims()[..] {
+            [rows, _, queries, _] if queries > 1 && batch.optional(PADDED_LENGTH).is_some() => {
+                let sees = self.added.max_keep(&[3])?.gt_scalar(HIDDEN / 2.0)?;
+                let seeing = sees.convert(DType::F32)?.reshape(&[rows * queries, 1])?;
+                Ok(AttentionMask { seeing: Some(seeing), ..self })
+            }
+            _ => Ok(self),
+        }
     }
 
     /// The same mask with `scores` f32[B, N, S, T] that are learned.
@@ -77,11 +109,20 @@ impl AttentionMask {
     /// The scores of queries and keys, f32[B, N, S, T], where the mask shows them.
     pub(super) fn of_scores(&self, scores: &Tensor) -> Result<Tensor> {
         let sum = scores.add(&self.added)?;
-        if !self.replaces {
-            return Ok(sum);
+        let Some(replacement) = &self.replacement else { return Ok(sum) };
+        let replacement = match replacement.dims() {
+            [] => replacement.clone(),
+            _ => replacement.broadcast_to(sum.dims())?,
+        };
+        Ok(sum.lt_scalar(HIDDEN / 2.0)?.select(&replacement, &sum)?)
+    }
+
+    /// The context of queries [B S, H], as far as they see a key.
+    pub(super) fn of_context(&self, context: Tensor) -> Result<Tensor> {
+        match &self.seeing {
+            Some(seeing) => Ok(context.mul(&seeing.convert(context.dtype())?)?),
+            None => Ok(context),
         }
-        let hidden = sum.trace().scalar(HIDDEN, DType::F32)?;
-        Ok(sum.lt_scalar(HIDDEN / 2.0)?.select(&hidden, &sum)?)
     }
 
     /// The number of rows of the batch.

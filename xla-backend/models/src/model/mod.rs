@@ -15,7 +15,7 @@ use traind_xla::Tensor;
 
 pub use batch::{
     Batch, IGNORED_LABEL, InputDim, InputRole, InputSpec, InputValues, PACKED_TOKENS,
-    PADDED_TOKENS, PREDICTED_SLOTS, PREDICTED_TOKENS,
+    PADDED_LENGTH, PADDED_TOKENS, PREDICTED_SLOTS, PREDICTED_TOKENS,
 };
 pub(crate) use body::Body;
 pub use forward::{Forward, ParameterTensors};

@@ -8,13 +8,10 @@ use traind_xla::{DType, Tensor};
 use super::sample_weights::{sample_weights, sample_weights_input, weighted};
 use super::token_labels::is_class;
 use crate::error::Result;
-use crate::model::{Batch, InputDim, InputSpec, InputValues, LossSum};
+use crate::model::{Batch, InputDim, InputSpec, InputValues, LossSum, PADDED_LENGTH};
 
 /// The first and the last token of each answer.
 pub const POSITIONS: [&str; 2] = ["start_positions", "end_positions"];
-
-/// The length that transformers pads a batch to.
-pub const PADDED_LENGTH: &str = "padded_length";
 
 /// The weights of the start and of the end of each answer beside those of its row, f32[B, 2]: both losses are means
 /// over those positions that lie in the batch of all cores. Without them, the two are one mean.

@@ -145,7 +145,7 @@ fn joined(
 }
 
 /// Compares loss and gradients on cores that share layers with the fixture's.
-fn check_shared(fixture: &Fixture, cores: usize, divides_positions: bool) {
+pub(crate) fn check_shared(fixture: &Fixture, cores: usize, divides_positions: bool) {
     let trace = Trace::with_kernels(Kernels::Own);
     let group = tensor_cores(&trace, &mesh(cores), divides_positions);
     let traced = fixture.trace_shared(&trace, false, DType::F32, group, &[]);

@@ -6,9 +6,9 @@ use traind_loader::{
     ArrayValues, BatchArray, BatchAxis, BatchPlan, BatchSizes, CoreBatch, HostBatch,
     ScheduledBatch, answer_factors, answer_weights, batch_sums, batch_terms,
 };
-use traind_models::tasks::question_answering::{ANSWER_WEIGHTS, PADDED_LENGTH, POSITIONS};
+use traind_models::tasks::question_answering::{ANSWER_WEIGHTS, POSITIONS};
 use traind_models::tasks::replaced_tokens::BATCH_SUMS;
-use traind_models::{InputDim, InputSpec, Model};
+use traind_models::{InputDim, InputSpec, Model, PADDED_LENGTH};
 
 use super::arrays::{self, RowShares};
 use crate::error::Result;

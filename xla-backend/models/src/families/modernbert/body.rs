@@ -86,7 +86,7 @@ impl Body for ModernBert {
             ByKind::new(&rotaries[layers.clone()], |rotary| rotary.table(cx, present, None))?;
         let x = without_padding(cx, batch, &states.last, |cx, packed, x| {
             let masks = ByKind::new(&windows[layers.clone()], |window| {
-                Ok(window.mask(cx, present)?.of_packed(packed))
+                Ok(window.mask(cx, present)?.for_reading_padding(batch)?.of_packed(packed))
             })?;
             cx.layers("layer", layers, x, |cx, index, x| {
                 let (mask, table) = (masks.get(&windows[index]), tables.get(&rotaries[index]));
