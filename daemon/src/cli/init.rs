@@ -208,10 +208,12 @@ fn head_of(data: &str) -> anyhow::Result<Option<Head>> {
         return Ok(head_of_saved(path));
     }
     let file = File::open(path).with_context(|| format!("open {data}"))?;
-    let mut bytes = Vec::new();
+    let length = file.metadata().map_or(0, |it| it.len()).min(HEAD_BYTES_MAX);
+    // One byte more shows the end without room for more text.
+    let mut bytes = Vec::with_capacity(length as usize + 1);
     file.take(HEAD_BYTES_MAX).read_to_end(&mut bytes).with_context(|| format!("read {data}"))?;
     let is_whole = (bytes.len() as u64) < HEAD_BYTES_MAX;
-    match guess_head::head(data, &bytes, is_whole) {
+    match guess_head::head(data, bytes, is_whole) {
         Err(error) if is_whole => bail!("{data}: no row can be read: {error}"),
         // The first row is longer.
         Err(_) => Ok(None),
@@ -506,7 +508,7 @@ mod tests {
 
     #[test]
     fn columns_that_no_name_suggests_are_to_be_named() {
-        let head = guess_head::head("a.csv", b"id,toxic,remark\n", true).unwrap().unwrap();
+        let head = guess_head::head("a.csv", b"id,toxic,remark\n".to_vec(), true).unwrap().unwrap();
         let found = lacking("a.csv", "sequence-classification", &head, &[]).unwrap();
         let expect = "a.csv has the columns id, toxic, remark: name the right ones in the job file as data.text \
                       and data.label";

@@ -110,12 +110,14 @@ fn label(value: &Value) -> String {
 /// Delimiters of CSV files other than a comma.
 const DELIMITERS: [char; 3] = [';', '\t', '|'];
 
-/// Reads `bytes` of a file called `name`: the first ones, or with `is_whole` all of them. `None` for formats that do
-/// not begin with names of columns. Fails where the first row of JSON cannot be read.
-pub fn head(name: &str, bytes: &[u8], is_whole: bool) -> Result<Option<Head>, serde_json::Error> {
+/// Reads `bytes` of a file called `name`: the first ones, or with `is_whole` all of them. The head keeps them, since
+/// they may be many. `None` for formats that do not begin with names of columns. Fails where the first row of JSON
+/// cannot be read.
+pub fn head(name: &str, bytes: Vec<u8>, is_whole: bool) -> Result<Option<Head>, serde_json::Error> {
     let name = name.to_lowercase();
-    let (encoding, text) = decoded(bytes);
-    let text = text.trim_start_matches('\u{feff}').trim_start_matches(['\r', '\n']);
+    let (encoding, mut text) = decoded(bytes);
+    let start = text.trim_start_matches('\u{feff}').trim_start_matches(['\r', '\n']).len();
+    text.drain(..text.len() - start);
     let line = text.lines().next().unwrap_or_default();
     let mut head = Head { is_whole, ..Head::default() };
     head.settings.extend(encoding.map(|encoding| ("encoding", encoding.to_owned())));
@@ -128,7 +130,7 @@ pub fn head(name: &str, bytes: &[u8], is_whole: bool) -> Result<Option<Head>, se
         head.names = fields(line, '\t');
         head.rows = Rows::Table('\t');
     } else if name.ends_with(".jsonl") || name.ends_with(".ndjson") || name.ends_with(".json") {
-        let first = first_row(text)?;
+        let first = first_row(&text)?;
         head.rows = Rows::Json;
         if let Some(rows) = rows_below_data(&first) {
             return Ok(Some(head.of_rows(rows)));
@@ -140,26 +142,33 @@ pub fn head(name: &str, bytes: &[u8], is_whole: bool) -> Result<Option<Head>, se
     } else {
         return Ok(None);
     }
-    head.text = text.to_owned();
+    head.text = text;
     Ok(Some(head))
 }
 
-/// The text, and the encoding to name where it is not UTF-8. The end may lie within a character.
-fn decoded(bytes: &[u8]) -> (Option<&'static str>, String) {
+/// The text, and the encoding to name where it is not UTF-8. A character that the end cuts is left out.
+fn decoded(bytes: Vec<u8>) -> (Option<&'static str>, String) {
     let units = |read: fn([u8; 2]) -> u16| {
         let units = bytes.chunks_exact(2).map(move |pair| read([pair[0], pair[1]]));
         let letters = char::decode_utf16(units).map(|letter| letter.unwrap_or('\u{fffd}'));
         (Some("utf-16"), letters.collect())
     };
-    match bytes {
-        [0xff, 0xfe, ..] => units(u16::from_le_bytes),
-        [0xfe, 0xff, ..] => units(u16::from_be_bytes),
-        _ => match std::str::from_utf8(bytes) {
-            Err(error) if error.error_len().is_some() => {
-                (Some("latin-1"), bytes.iter().map(|byte| char::from(*byte)).collect())
-            }
-            _ => (None, String::from_utf8_lossy(bytes).into_owned()),
-        },
+    match bytes[..] {
+        [0xff, 0xfe, ..] => return units(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => return units(u16::from_be_bytes),
+        _ => {}
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => (None, text),
+        Err(error) if error.utf8_error().error_len().is_some() => {
+            (Some("latin-1"), error.as_bytes().iter().map(|byte| char::from(*byte)).collect())
+        }
+        Err(error) => {
+            let whole = error.utf8_error().valid_up_to();
+            let mut bytes = error.into_bytes();
+            bytes.truncate(whole);
+            (None, String::from_utf8(bytes).unwrap_or_default())
+        }
     }
 }
 
@@ -234,7 +243,7 @@ mod tests {
 
     #[track_caller]
     fn check(name: &str, bytes: &[u8], names: &str, settings: &[(&'static str, &str)]) {
-        let head = head(name, bytes, false).unwrap().unwrap();
+        let head = head(name, bytes.to_vec(), false).unwrap().unwrap();
         let found: Vec<(&str, &str)> =
             head.settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
         assert_eq!((head.names.join("/").as_str(), found.as_slice()), (names, settings), "{name}");
@@ -254,15 +263,15 @@ mod tests {
         check("a.json", squad, "question/context/answers", &[]);
         check("a.jsonl", br#"{"data": "a", "label": 1}"#, "data/label", &[]);
         check("a.jsonl", br#"{"data": [1, 2], "label": 1}"#, "data/label", &[]);
-        assert_eq!(head("a.parquet", b"PAR1", true).unwrap(), None);
-        assert!(head("a.json", b"[", true).unwrap_err().is_eof());
-        assert!(head("a.json", b"7", true).unwrap_err().is_data());
+        assert_eq!(head("a.parquet", b"PAR1".to_vec(), true).unwrap(), None);
+        assert!(head("a.json", b"[".to_vec(), true).unwrap_err().is_eof());
+        assert!(head("a.json", b"7".to_vec(), true).unwrap_err().is_data());
     }
 
     #[test]
     fn labels_that_mark_rows_without_one_are_found() {
         let check = |name: &str, text: &str, column: &str, expect: &[&str]| {
-            let head = head(name, text.as_bytes(), false).unwrap().unwrap();
+            let head = head(name, text.into(), false).unwrap().unwrap();
             assert_eq!(head.no_labels(column), expect, "{text}");
         };
         let snli = "text,label\n\"a\nb, c\",neutral\na,-\nb,contradiction\n";
@@ -272,7 +281,7 @@ mod tests {
         // The last row may go on, unless it is the last of the file.
         let open = "text,label\na,0\nb,-";
         check("a.csv", open, "label", &[]);
-        let whole = head("a.csv", open.as_bytes(), true).unwrap().unwrap();
+        let whole = head("a.csv", open.into(), true).unwrap().unwrap();
         assert_eq!(whole.no_labels("label"), ["-"]);
         let lines = "{\"label\": 2}\n{\"label\": -1}\n{\"label\": 0}\n{\"label\": 1}\n{\"lab";
         check("a.jsonl", lines, "label", &["-1"]);
@@ -291,10 +300,19 @@ mod tests {
         check("a.jsonl", "{\"label\": null}", "label", &[]);
     }
 
+    /// Files of hundreds of MiB are held once.
+    #[test]
+    fn texts_are_not_copied() {
+        let bytes = b"\ntext,label\na,0\n\xc3".to_vec();
+        let place = bytes.as_ptr();
+        let head = head("a.csv", bytes, false).unwrap().unwrap();
+        assert_eq!((head.text.as_ptr(), head.text.as_str()), (place, "text,label\na,0\n"));
+    }
+
     #[test]
     fn fractions_are_no_classes() {
         let check = |name: &str, text: &str, expect: bool| {
-            let head = head(name, text.as_bytes(), true).unwrap().unwrap();
+            let head = head(name, text.as_bytes().to_vec(), true).unwrap().unwrap();
             assert_eq!(head.has_fractions("label"), expect, "{text}");
         };
         check("a.csv", "text,label\na,0.5\nb,1\n", true);
