@@ -113,7 +113,7 @@ fn files_of_zeros_are_refused_as_such() {
         check_error(name, vec![0; 5000], &format!("{name}: not a readable text file: {zeros}"));
     }
     let folder = DataFolder::new();
-    let error = read(&[&folder.write("a.txt", [0; 5000])], &["text"]).unwrap_err();
+    let error = read(&[&folder.write("a.txt", vec![0u8; 5000])], &["text"]).unwrap_err();
     assert!(error.to_string().contains("nothing but zeros"), "{error}");
     // A file system may lose the end of a file alone.
     let long = [b"a line of text\n".repeat(1000), vec![0; 5000]].concat();
