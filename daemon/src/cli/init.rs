@@ -11,12 +11,20 @@ use traind_convert::guess::{self, Guess};
 use traind_convert::guess_head::{self, Head};
 use traind_durable::read_description;
 
+use crate::interfaces::text::one_line;
+
 use super::endings::{self, JOB_FILE_ENDINGS, JOB_FILES};
 use super::exit::Exit;
 use super::submit::is_standard;
 
 /// The most bytes that are read of a data file: its labels may stand anywhere.
 const HEAD_BYTES_MAX: u64 = 1 << 28;
+
+/// The most names of columns in a warning.
+const NAMES_SHOWN: usize = 50;
+
+/// The ends of the names of text files.
+const TEXT_ENDINGS: [&str; 6] = [".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".txt"];
 
 /// Write a job file from a model, a data file and a few questions
 #[derive(clap::Args)]
@@ -213,12 +221,25 @@ fn head_of(data: &str) -> anyhow::Result<Option<Head>> {
     let mut bytes = Vec::with_capacity(length as usize + 1);
     file.take(HEAD_BYTES_MAX).read_to_end(&mut bytes).with_context(|| format!("read {data}"))?;
     let is_whole = (bytes.len() as u64) < HEAD_BYTES_MAX;
+    ensure!(
+        !has_zeros(data, &bytes),
+        "{data} is not text in UTF-8, or in UTF-16 with a byte order mark: it has bytes of the value zero"
+    );
     match guess_head::head(data, bytes, is_whole) {
         Err(error) if is_whole => bail!("{data}: no row can be read: {error}"),
         // The first row is longer.
         Err(_) => Ok(None),
         Ok(head) => Ok(head),
     }
+}
+
+/// Whether a file is text by its name, and begins with zeros that none of its encodings has.
+fn has_zeros(data: &str, bytes: &[u8]) -> bool {
+    let data = data.to_lowercase();
+    let is_text = TEXT_ENDINGS.iter().any(|ending| data.ends_with(ending));
+    let start = &bytes[..bytes.len().min(4096)];
+    let is_wide = start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]);
+    is_text && !is_wide && start.contains(&0)
 }
 
 /// The columns of a data set that `datasets` has saved, or of its split to train on.
@@ -248,7 +269,14 @@ fn lacking(data: &str, task: &str, head: &Head, columns: &[(&str, String)]) -> O
         return None;
     }
     let fields: Vec<String> = lacking.iter().map(|key| format!("data.{key}")).collect();
-    let (names, fields) = (head.names.join(", "), fields.join(" and "));
+    // The names are of a file that another may have made, and go to a terminal.
+    let shown = |name: &String| match name.as_str() {
+        "" => "\"\"".to_owned(),
+        name => one_line(name),
+    };
+    let names: Vec<String> = head.names.iter().take(NAMES_SHOWN).map(shown).collect();
+    let more = if head.names.len() > NAMES_SHOWN { " and others" } else { "" };
+    let (names, fields) = (names.join(", ") + more, fields.join(" and "));
     Some(format!("{data} has the columns {names}: name the right ones in the job file as {fields}"))
 }
 
@@ -442,6 +470,27 @@ mod tests {
         assert_eq!(labels("text,score\na,0.25\nb,1\n"), 1);
         assert_eq!(labels("text,score\na,1.0\nb,2.0\n"), Value::Null);
         assert_eq!(labels("text,label\na,good\nb,bad\n"), Value::Null);
+    }
+
+    /// Names of columns went to the terminal as they are, with zeros and escape sequences.
+    #[test]
+    fn binary_files_and_hostile_names_do_not_reach_the_terminal() {
+        let folder = folder();
+        for name in ["a.csv", "a.jsonl", "a.txt"] {
+            fs::write(folder.path().join(name), [&b"\x7fELF"[..], &[0; 100]].concat()).unwrap();
+            let error = init(folder.path(), Some("bert"), name, "").unwrap_err().to_string();
+            assert!(error.contains("is not text in UTF-8"), "{error}");
+        }
+        let said = |names: Vec<String>| {
+            let features: Value = names.into_iter().map(|name| (name, Value::Null)).collect();
+            let head = Head::of_features(&json!({ "features": features })).unwrap();
+            lacking("a.csv", "masked-lm", &head, &[]).unwrap()
+        };
+        let few = said(["", "a\u{1b}[2J", "b"].map(str::to_owned).to_vec());
+        assert!(few.starts_with("a.csv has the columns \"\", a"), "{few}");
+        assert!(!few.contains('\u{1b}'), "{few}");
+        let many = said((0..1000).map(|number| format!("{number:04}")).collect());
+        assert!(many.contains("0049 and others") && many.len() < 500, "{many}");
     }
 
     /// A causal language model once made `causal-lm` of every file.
