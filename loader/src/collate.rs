@@ -296,6 +296,7 @@ impl Collator {
             labels: self.set.labels(),
             row,
             weight: self.set.weight(row),
+            answer_base: if self.set.is_pretokenized() { 0 } else { span.start },
             span,
             attended,
             padded_length: padded.source,
@@ -488,10 +489,17 @@ mod tests {
             keep_offsets: false,
         });
         // Positions behind the longest row are none of its batch in transformers.
-        let (batch, _) = token_batch(task, rows, plan(4, &[0, 1], 2, 2));
+        let (batch, collator) = token_batch(task, rows, plan(4, &[0, 1], 2, 2));
         let weights = |core: usize| &batch.cores[core].array("answer_weights").unwrap().values;
         assert_eq!(*weights(0), ArrayValues::F32(vec![1.0, 0.0, 1.0, 2.0]));
         assert_eq!(*weights(1), ArrayValues::F32(vec![0.0; 4]));
+        check(&batch.cores[0], "end_positions", &[3, 2]);
+        // Padding before rows that are tokenized already does not shift their answers.
+        let left = Padding { side: PaddingSide::Left, ..Padding::behind(99) };
+        let collator = Collator::new(collator.set.clone(), left);
+        let batch = collator.collate(batch.scheduled.clone()).unwrap();
+        assert_eq!(batch.cores[0].spans[0], 1..3);
+        check(&batch.cores[0], "start_positions", &[1, 2]);
         check(&batch.cores[0], "end_positions", &[3, 2]);
     }
 

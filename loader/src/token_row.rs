@@ -195,20 +195,21 @@ impl<'a, 'row> TokenRow<'a, 'row> {
     }
 
     /// The tokens of a text to write, with [`NO_TARGET`] in the places of -100. Those behind the text are no part of
-    /// it, unless `keeps_end`.
+    /// it, unless `keeps_end`. A row without a text has one place that counts in no loss.
     pub(crate) fn target(
         &self,
         column: &str,
         limit: Option<TokenLimit>,
         keeps_end: bool,
     ) -> Result<Vec<u32>> {
-        let mut labels = numbers(self.row, column)?.unwrap_or_default();
+        let labels = numbers(self.row, column)?;
+        let mut labels = labels.ok_or_else(|| bad(self.row, column, "has no tokens"))?;
         let ignored = i64::from(IGNORED_LABEL);
         let end = labels.iter().rposition(|label| *label != ignored).map_or(0, |last| last + 1);
-        if end == 0 {
-            return Err(bad(self.row, column, "has no tokens"));
-        }
         labels.truncate(if keeps_end { labels.len() } else { end });
+        if labels.is_empty() {
+            labels.push(ignored);
+        }
         check_length(self.row, column, "targets", labels.len(), limit)?;
         let target = |label| Ok(self.target_id(column, label)? as u32);
         labels.into_iter().map(target).collect()

@@ -32,6 +32,8 @@ pub(crate) struct RowData<'set> {
     pub(crate) weight: f32,
     /// The positions of the tokens.
     pub(crate) span: Range<usize>,
+    /// The position that those of its answer are counted from.
+    pub(crate) answer_base: usize,
     /// The positions that tokens attend to.
     pub(crate) attended: Range<usize>,
     /// The length that transformers pads the batch to.
@@ -134,7 +136,7 @@ impl RowData<'_> {
 
     /// The positions of the answer's first and last token, in a set of questions.
     pub(crate) fn answer(&self) -> Option<(i32, i32)> {
-        let first = self.span.start as i32;
+        let first = self.answer_base as i32;
         match self.labels {
             Labels::Span { start_positions, end_positions } => {
                 let at = |positions: &[i32]| first.saturating_add(positions[self.row]);

@@ -140,6 +140,7 @@ mod tests {
             weight: 1.0,
             span: span.clone(),
             attended: span,
+            answer_base: 0,
             padded_length: 3,
             target: None,
             vector: Vec::new(),

@@ -278,6 +278,20 @@ fn targets_without_some_labels() {
     check(false, first, &[none, 5, none, 6, 7, none], &[2, 1, 5, 1, 6, 7]);
 }
 
+/// Rows without a label count in no loss, and do not stop those beside them.
+#[test]
+fn targets_without_labels() {
+    let rows = [json!([-100, -100, -100]), json!([]), json!([5, 6])];
+    let rows = rows.map(|labels| json!({"input_ids": [2, 9], "labels": labels}));
+    let set = prepared(&seq2seq(), &lines(rows), MAX_LENGTH).unwrap();
+    assert_eq!(set.target_lengths(), Some(&[1, 1, 2][..]));
+    for row in [0, 1] {
+        let target = set.target(row, TargetPadding { token_id: 1, length: 2 });
+        let Target { labels, decoder_input_ids } = target.unwrap().unwrap();
+        assert_eq!((labels, decoder_input_ids), (vec![IGNORED_LABEL], vec![2, 1]));
+    }
+}
+
 /// As in transformers, places beyond the row may be those of padding, and are not before the first token.
 #[test]
 fn answers_beyond_their_rows() {
@@ -432,7 +446,7 @@ fn targets_and_spans_are_checked() {
         check_error(task, good, bad, &format!(" (line 2): column {expect}"));
     };
     let task = seq2seq();
-    check(&task, good, r#"{"input_ids": [2], "labels": [-100]}"#, r#""labels" has no tokens"#);
+    check(&task, good, r#"{"input_ids": [2], "labels": null}"#, r#""labels" has no tokens"#);
     check(
         &task,
         good,

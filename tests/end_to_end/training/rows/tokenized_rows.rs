@@ -230,6 +230,9 @@ async fn check_beside_the_trainer(host: &Host, name: &str, cores: u64, train: &V
         .write("rows.jsonl", rows)
         .set("train.train_sampling_strategy", "sequential")
         .set("data.ignore_pad_token_for_loss", &run["ignore_pad_token_for_loss"]);
+    let tokenizer =
+        json!({"tokenizer_class": "BertTokenizer", "padding_side": run["padding_side"]});
+    let draft = draft.write("model/tokenizer_config.json", tokenizer.to_string());
     let mut draft = set_all(draft, "train", train).set("resources.cores", cores);
     for rows in ["train", "eval"].map(|of| format!("per_device_{of}_batch_size")) {
         draft = draft.set(&format!("train.{rows}"), train[&rows].as_u64().unwrap() / cores);
