@@ -1,30 +1,26 @@
 //! `traind init`: writes a job file from a model folder, a data file and a few
 //! questions. Works without a daemon, with the rights of its user.
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead, IsTerminal, Read, Write};
+mod first_rows;
+
+use std::fs::OpenOptions;
+use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 use traind_convert::guess::{self, Guess};
-use traind_convert::guess_head::{self, Head};
-use traind_durable::read_description;
+use traind_convert::guess_head::Head;
 
 use crate::interfaces::text::one_line;
 
 use super::endings::{self, JOB_FILE_ENDINGS, JOB_FILES};
 use super::exit::Exit;
 use super::submit::is_standard;
-
-/// The most bytes that are read of a data file: its labels may stand anywhere.
-const HEAD_BYTES_MAX: u64 = 1 << 28;
+use first_rows::{check_data, head_of, is_path};
 
 /// The most names of columns in a warning.
 const NAMES_SHOWN: usize = 50;
-
-/// The ends of the names of text files.
-const TEXT_ENDINGS: [&str; 6] = [".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".txt"];
 
 /// Write a job file from a model, a data file and a few questions
 #[derive(clap::Args)]
@@ -177,78 +173,6 @@ fn check_output(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The ends of the names of data files.
-const ENDINGS: [&str; 12] = [
-    ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".txt", ".parquet", ".pq", ".arrow", ".feather",
-    ".gz", ".zst",
-];
-
-/// Whether a name is that of a file or a folder on this host, and not that of the hub.
-fn is_path(name: &str) -> bool {
-    name.starts_with(['.', '/', '~']) || name.ends_with('/') || name.matches('/').count() > 1
-}
-
-/// Fails for a file that is not there, or of a format that is not known.
-fn check_data(data: &str) -> anyhow::Result<()> {
-    let has_ending = || ENDINGS.iter().any(|ending| data.to_lowercase().ends_with(ending));
-    let path = Path::new(data);
-    if path.is_file() {
-        ensure!(
-            has_ending(),
-            "{data}: unknown data format; known file names end in {}",
-            ENDINGS.join(", ")
-        );
-        ensure!(path.metadata().is_ok_and(|found| found.len() > 0), "{data} is empty");
-        return Ok(());
-    }
-    // A glob or a URL stands for others.
-    let is_name = !data.contains(['*', '?', ':']);
-    ensure!(path.is_dir() || !is_name || !has_ending(), "there is no file {data}");
-    ensure!(path.is_dir() || !is_name || !is_path(data), "there is no file and no folder {data}");
-    Ok(())
-}
-
-/// Reads a local file, or the beginning of a large one; `None` for others, and for formats without names of columns.
-fn head_of(data: &str) -> anyhow::Result<Option<Head>> {
-    check_data(data)?;
-    let path = Path::new(data);
-    if !path.is_file() {
-        return Ok(head_of_saved(path));
-    }
-    let file = File::open(path).with_context(|| format!("open {data}"))?;
-    let length = file.metadata().map_or(0, |it| it.len()).min(HEAD_BYTES_MAX);
-    // One byte more shows the end without room for more text.
-    let mut bytes = Vec::with_capacity(length as usize + 1);
-    file.take(HEAD_BYTES_MAX).read_to_end(&mut bytes).with_context(|| format!("read {data}"))?;
-    let is_whole = (bytes.len() as u64) < HEAD_BYTES_MAX;
-    ensure!(
-        !has_zeros(data, &bytes),
-        "{data} is not text in UTF-8, or in UTF-16 with a byte order mark: it has bytes of the value zero"
-    );
-    match guess_head::head(data, bytes, is_whole) {
-        Err(error) if is_whole => bail!("{data}: no row can be read: {error}"),
-        // The first row is longer.
-        Err(_) => Ok(None),
-        Ok(head) => Ok(head),
-    }
-}
-
-/// Whether a file is text by its name, and begins with zeros that none of its encodings has.
-fn has_zeros(data: &str, bytes: &[u8]) -> bool {
-    let data = data.to_lowercase();
-    let is_text = TEXT_ENDINGS.iter().any(|ending| data.ends_with(ending));
-    let start = &bytes[..bytes.len().min(4096)];
-    let is_wide = start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]);
-    is_text && !is_wide && start.contains(&0)
-}
-
-/// The columns of a data set that `datasets` has saved, or of its split to train on.
-fn head_of_saved(folder: &Path) -> Option<Head> {
-    let infos = [folder.join("dataset_info.json"), folder.join("train/dataset_info.json")];
-    let text = infos.iter().find_map(|path| read_description(path).ok())?;
-    Head::of_features(&serde_json::from_slice(&text).ok()?)
-}
-
 /// Guesses task and columns. Models that write a text from another have no other task.
 fn guess_of(head: Option<&Head>, of_model: Option<&str>) -> Guess {
     let columns = match of_model {
@@ -389,6 +313,7 @@ mod tests {
     use std::fs;
 
     use serde_json::json;
+    use traind_convert::guess_head;
     use traind_job_file::JobFile;
 
     use super::*;

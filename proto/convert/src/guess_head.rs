@@ -35,7 +35,17 @@ impl Head {
     /// The columns that `dataset_info.json` of a saved data set says; `None` where it has none.
     pub fn of_features(info: &Value) -> Option<Self> {
         let names = info["features"].as_object()?.keys().cloned().collect();
-        Some(Self { names, ..Self::default() })
+        Some(Self::of_columns(names))
+    }
+
+    /// Columns of which no row is known.
+    pub fn of_columns(names: Vec<String>) -> Self {
+        Self { names, ..Self::default() }
+    }
+
+    /// The first rows of a file whose format is no text.
+    pub fn of_rows(rows: &Vec<Value>) -> Self {
+        Self { rows: Rows::Json, ..Self::default() }.with_rows(rows)
     }
 
     /// Whether the labels of a column are numbers of which some are fractions, and so no classes.
@@ -46,7 +56,7 @@ impl Head {
     }
 
     /// Takes rows in place of the text.
-    fn of_rows(mut self, rows: &Vec<Value>) -> Self {
+    fn with_rows(mut self, rows: &Vec<Value>) -> Self {
         let first = rows.first().and_then(Value::as_object);
         let is_squad = first.is_some_and(|first| first.contains_key("paragraphs"));
         self.names = match first {
@@ -133,7 +143,7 @@ pub fn head(name: &str, bytes: Vec<u8>, is_whole: bool) -> Result<Option<Head>, 
         let first = first_row(&text)?;
         head.rows = Rows::Json;
         if let Some(rows) = rows_below_data(&first) {
-            return Ok(Some(head.of_rows(rows)));
+            return Ok(Some(head.with_rows(rows)));
         }
         head.names = first.keys().cloned().collect();
         head.settings.extend(layout(&first).map(|layout| ("format", layout.to_owned())));
