@@ -38,9 +38,9 @@ impl MaskedShare {
 /// The predictions that batches compute, where they are not those of all tokens.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Predicted {
-    /// Those of masked tokens.
+    /// Predictions of masked tokens.
     Masked(MaskedShare),
-    /// Those that a label is compared with. There is room for all tokens: slots without one cost little.
+    /// Predictions that a label is compared with. There is room for all tokens: slots without one cost little.
     Labelled,
 }
 

@@ -19,7 +19,7 @@ fn has_whole_batches(job: &JobFile) -> bool {
     parallel.pipeline == 1 && !parallel.sequence_parallel && job.data_hosts() == 1
 }
 
-/// The sampler whose batches compute the predictions that the loss of `set` reads, and no others, where that is possible
+/// The sampler whose batches compute the predictions that the loss of `set` reads and no others, where that is possible
 /// and saves time.
 pub(crate) fn predicting(
     job: &JobFile,

@@ -14,8 +14,8 @@ pub const IGNORED_LABEL: i32 = -100;
 pub const PACKED_TOKENS: &str = "packed_tokens";
 /// The packed token that stands at each padded place, s32[B, S]; B Q where that is padding.
 pub const PADDED_TOKENS: &str = "padded_tokens";
-/// The padded place of each predicted token, and B S behind the last one, s32[B, M], where predictions of masked tokens,
-/// or those that are compared with a label, are computed alone.
+/// The padded place of each predicted token, and B S behind the last one, s32[B, M], where predictions of masked tokens
+/// or those that are compared with a label are computed alone.
 pub const PREDICTED_TOKENS: &str = "predicted_tokens";
 /// The number of the predicted token at each padded place, and B M elsewhere, s32[B, S].
 pub const PREDICTED_SLOTS: &str = "predicted_slots";

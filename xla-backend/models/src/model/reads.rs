@@ -38,7 +38,7 @@ impl<'a> Reads<'a> {
         }
     }
 
-    /// The number of tokens in a row; none where all are read, or those before labels, in place of which all are counted.
+    /// The number of tokens in a row; none where all are read, or those before labels: all are counted for these.
     pub(crate) fn positions(&self, lengths: Lengths) -> Option<usize> {
         match self {
             Reads::All | Reads::BeforeLabels => None,
