@@ -1,5 +1,6 @@
 //! Some of the tokens of a core, one behind the other: those that are no padding, or those whose predictions are
-//! computed. Two arrays each say where they stand, by which a program moves states between padded rows and those tokens.
+//! computed. Two arrays each say where they stand, by which a program moves states between padded rows and these
+//! tokens.
 
 use std::ops::Range;
 

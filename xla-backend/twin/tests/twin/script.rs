@@ -73,7 +73,7 @@ fn a_shell_has_a_daemon_that_ends_with_it() {
         traind cores; traind cores | grep -q Trainium2
         until [ -e \"$TMPDIR\"/tmp.*/state/jobs/*/runner.log ]; do sleep 0.1; done
         kill -9 $(cat \"$TMPDIR\"/tmp.*/daemon)
-        serve-twin & until traind ls > /dev/null 2>&1; do sleep 0.1; done
+        serve-twin & until traind ls 2> /dev/null | grep -q running; do sleep 0.1; done
         traind ls
         kill -9 $(cat \"$TMPDIR\"/tmp.*/daemon)";
     let host = Host::cold(1);
