@@ -20,7 +20,7 @@ pub const PREDICTED_TOKENS: &str = "predicted_tokens";
 /// The number of the predicted token at each padded place, and B M elsewhere, s32[B, S].
 pub const PREDICTED_SLOTS: &str = "predicted_slots";
 
-/// The length that transformers pads each row's batch to, s32[B], where the loss reads padding too: places behind it
+/// The length that transformers pads each row's batch to, s32`[B]`, where the loss reads padding too: places behind it
 /// are no part of the batch.
 pub const PADDED_LENGTH: &str = "padded_length";
 
