@@ -24,6 +24,7 @@ ENLARGED = 4.0
 ENDS_OF = 4
 WAYS = {"greedy": 1, "4 beams": 4}
 RANK = 4
+SEED = 1
 # The second matrix of an adapter begins as zeros, which change no text.
 DEVIATION = 0.05
 
@@ -42,6 +43,8 @@ def adapt(model, folder):
     """Puts random adapters on all layers, and saves them without a tokenizer, as PEFT does."""
     task = "SEQ_2_SEQ_LM" if model.config.is_encoder_decoder else "CAUSAL_LM"
     settings = peft.LoraConfig(task_type=task, r=RANK, target_modules="all-linear")
+    # A text that differs can be looked into only with the same adapters.
+    torch.manual_seed(SEED)
     adapted = peft.get_peft_model(model, settings).eval()
     for name, parameter in adapted.named_parameters():
         if "lora_B" in name:
