@@ -255,6 +255,7 @@ fn named(columns: &[(&'static str, String)], head: Option<&Head>) -> Vec<(&'stat
         "completion" => "data.completion",
         "chosen" => "data.chosen",
         "rejected" => "data.rejected",
+        "image" => "data.image",
         "label" => "data.label",
         "tokens" => "data.tokens",
         "labels" => "data.labels",

@@ -112,12 +112,16 @@ pub fn columns(names: &[String]) -> Guess {
         let columns = vec![("tokens", tokens), ("labels", labels)];
         return Guess { task: Some("token-classification"), columns };
     }
+    let label = find(&LABELS);
+    if let (Some(image), Some(label), None) = (find(&["image", "img"]), &label, find(&TEXTS)) {
+        let columns = vec![("image", image), ("label", label.clone())];
+        return Guess { task: Some("image-classification"), columns };
+    }
     let pair = PAIRS.iter().find_map(|(one, other)| Some((find(&[*one])?, find(&[*other])?)));
     let mut columns = match pair {
         Some((text, text_pair)) => vec![("text", text), ("text_pair", text_pair)],
         None => find(&TEXTS).map(|text| ("text", text)).into_iter().collect(),
     };
-    let label = find(&LABELS);
     // If there are two columns, the other one holds the text.
     if let (Some(label), [one, other], true) = (&label, names, columns.is_empty()) {
         let text = if one == label { other } else { one };
@@ -239,6 +243,12 @@ mod tests {
             "utterance,Intent",
             Some("sequence-classification"),
             &[("text", "utterance"), ("label", "Intent")],
+        );
+        check("img,label", Some("image-classification"), &[("image", "img"), ("label", "label")]);
+        check(
+            "image,text,label",
+            Some("sequence-classification"),
+            &[("text", "text"), ("label", "label")],
         );
         check("instruction,input,output", Some("sft"), &[]);
         check("anchor,positive,negative", Some("embedding"), &[]);
