@@ -21,11 +21,8 @@ const ROW_BYTES_MAX: usize = 1 << 26;
 
 /// The ends of the names of text files.
 const TEXT_ENDINGS: [&str; 6] = [".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".txt"];
-/// The ends of the names of data files.
-const ENDINGS: [&str; 12] = [
-    ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".txt", ".parquet", ".pq", ".arrow", ".feather",
-    ".gz", ".zst",
-];
+/// The ends of the names of other data files.
+const OTHER_ENDINGS: [&str; 6] = [".parquet", ".pq", ".arrow", ".feather", ".gz", ".zst"];
 
 /// Whether a name is that of a file or a folder on this host, and not that of the hub.
 pub(super) fn is_path(name: &str) -> bool {
@@ -34,22 +31,28 @@ pub(super) fn is_path(name: &str) -> bool {
 
 /// Fails for a file that is not there, or of a format that is not known.
 pub(super) fn check_data(data: &str) -> anyhow::Result<()> {
-    let has_ending = || ENDINGS.iter().any(|ending| data.to_lowercase().ends_with(ending));
+    let is_known = has_data_ending(data);
     let path = Path::new(data);
     if path.is_file() {
         ensure!(
-            has_ending(),
+            is_known,
             "{data}: unknown data format; known file names end in {}",
-            ENDINGS.join(", ")
+            [TEXT_ENDINGS, OTHER_ENDINGS].concat().join(", ")
         );
         ensure!(path.metadata().is_ok_and(|found| found.len() > 0), "{data} is empty");
         return Ok(());
     }
     // A glob or a URL stands for others.
     let is_name = !data.contains(['*', '?', ':']);
-    ensure!(path.is_dir() || !is_name || !has_ending(), "there is no file {data}");
+    ensure!(path.is_dir() || !is_name || !is_known, "there is no file {data}");
     ensure!(path.is_dir() || !is_name || !is_path(data), "there is no file and no folder {data}");
     Ok(())
+}
+
+/// Whether the end of a name is that of a data file.
+fn has_data_ending(name: &str) -> bool {
+    let name = name.to_lowercase();
+    TEXT_ENDINGS.iter().chain(&OTHER_ENDINGS).any(|ending| name.ends_with(ending))
 }
 
 /// Reads the first local file of the data, or the beginning of a large one; `None` where there is none, and for formats
@@ -61,11 +64,11 @@ pub(super) fn head_of(data: &str) -> anyhow::Result<Option<Head>> {
     }
     let Some(path) = first_file(data) else { return Ok(None) };
     let shown = path.display().to_string();
-    let mut file = File::open(&path).with_context(|| format!("open {shown}"))?;
+    let file = File::open(&path).with_context(|| format!("open {shown}"))?;
     let name = shown.to_lowercase();
     match name.rsplit('.').next().unwrap_or_default() {
-        "parquet" | "pq" => Ok(head_of_parquet(file)),
-        "arrow" | "feather" => Ok(arrow_columns(&mut file).map(Head::of_columns)),
+        "parquet" | "pq" => Ok(unless_it_panics(|| head_of_parquet(file))),
+        "arrow" | "feather" => Ok(unless_it_panics(|| head_of_arrow(file))),
         "gz" => head_of_text(&shown, name.trim_end_matches(".gz"), MultiGzDecoder::new(file)),
         "zst" => {
             let text = zstd::Decoder::new(file).with_context(|| format!("read {shown}"))?;
@@ -87,9 +90,7 @@ fn first_file(data: &str) -> Option<PathBuf> {
         false => data.to_owned(),
     };
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    let is_data = |path: &PathBuf| {
-        path.is_file() && ENDINGS.iter().any(|ending| name(path).ends_with(ending))
-    };
+    let is_data = |path: &PathBuf| path.is_file() && has_data_ending(&name(path));
     let files = glob::glob(&pattern).ok()?.filter_map(Result::ok).filter(is_data);
     files.min_by_key(|path| (!name(path).contains("train"), path.clone()))
 }
@@ -112,29 +113,28 @@ fn head_of_text(data: &str, name: &str, text: impl Read) -> anyhow::Result<Optio
 }
 
 /// Whether a file is text by its name, and begins with zeros that none of its encodings has.
-fn has_zeros(data: &str, bytes: &[u8]) -> bool {
-    let data = data.to_lowercase();
-    let is_text = TEXT_ENDINGS.iter().any(|ending| data.ends_with(ending));
+fn has_zeros(name: &str, bytes: &[u8]) -> bool {
+    let is_text = TEXT_ENDINGS.iter().any(|ending| name.ends_with(ending));
     let start = &bytes[..bytes.len().min(4096)];
     let is_wide = start.starts_with(&[0xff, 0xfe]) || start.starts_with(&[0xfe, 0xff]);
     is_text && !is_wide && start.contains(&0)
 }
 
+/// Reads by `read`; `None` for malformed files at which its crate panics.
+fn unless_it_panics(read: impl FnOnce() -> Option<Head>) -> Option<Head> {
+    catch_unwind(AssertUnwindSafe(read)).ok()?
+}
+
 /// The first rows of a Parquet file, or its columns where rows cannot be read; `None` for other files, which the job
 /// refuses.
 fn head_of_parquet(file: File) -> Option<Head> {
-    // The crate panics at some malformed files.
-    catch_unwind(AssertUnwindSafe(|| {
-        let reader = SerializedFileReader::new(file).ok()?;
-        let rows = parquet_rows(&reader);
-        if !rows.is_empty() {
-            return Some(Head::of_rows(&rows));
-        }
-        let fields = reader.metadata().file_metadata().schema().get_fields();
-        let names = fields.iter().map(|field| field.name().to_owned());
-        Some(Head::of_columns(names.collect()))
-    }))
-    .ok()?
+    let reader = SerializedFileReader::new(file).ok()?;
+    let rows = parquet_rows(&reader);
+    if !rows.is_empty() {
+        return Some(Head::of_rows(&rows));
+    }
+    let fields = reader.metadata().file_metadata().schema().get_fields();
+    Some(Head::of_columns(fields.iter().map(|field| field.name().to_owned()).collect()))
 }
 
 fn parquet_rows(reader: &SerializedFileReader<File>) -> Vec<Value> {
@@ -150,15 +150,15 @@ fn parquet_rows(reader: &SerializedFileReader<File>) -> Vec<Value> {
 }
 
 /// The columns of an Arrow file, or of a stream, as `datasets` writes them.
-fn arrow_columns(file: &mut File) -> Option<Vec<String>> {
-    let schema = match FileReader::try_new(&mut *file, None) {
+fn head_of_arrow(mut file: File) -> Option<Head> {
+    let schema = match FileReader::try_new(&mut file, None) {
         Ok(reader) => reader.schema(),
         Err(_) => {
             file.rewind().ok()?;
             StreamReader::try_new(file, None).ok()?.schema()
         }
     };
-    Some(schema.fields().iter().map(|field| field.name().clone()).collect())
+    Some(Head::of_columns(schema.fields().iter().map(|field| field.name().clone()).collect()))
 }
 
 /// The columns of a data set that `datasets` has saved, or of its split to train on.
