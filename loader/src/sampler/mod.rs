@@ -2,11 +2,12 @@
 //! step.
 //!
 //! It keeps the guarantees of PyTorch's `DistributedSampler` (disjoint shards, as many batches on
-//! every core, a new order each epoch) and adds two: the global batch does not depend on the number
-//! of cores, and no row is repeated to fill the last batch.
+//! every core, a new order each epoch) and adds three: the global batch does not depend on the number
+//! of cores, which share its tokens evenly, and no row is repeated to fill the last batch.
 
 mod apart;
 mod axis;
+mod balanced;
 mod gather;
 mod grouped;
 mod order;
@@ -34,6 +35,7 @@ use crate::error::Result;
 use crate::length_ladder::{LengthBudget, LengthLadder};
 use apart::RowTexts;
 use axis::PaddedAxis;
+use balanced::balanced;
 use packed::RowSequences;
 use sets::RowSets;
 use traind_wording::counted;
@@ -99,6 +101,10 @@ pub struct Sampler {
     sequences: Option<RowSequences>,
     /// The predictions of batches that do not compute all.
     predicted: Option<Predicted>,
+    /// The batches whose gradients a step sums.
+    batches_per_step: usize,
+    /// Whether rows are ordered so that cores get as many tokens each, where their order is free.
+    deals_rows: bool,
 }
 
 impl Sampler {
@@ -123,7 +129,29 @@ impl Sampler {
         let axes = vec![PaddedAxis::new(BatchAxis::Positions, lengths, ladder)?];
         let (texts, classes, sets) = (None, None, None);
         let (packed, part_rows, sequences, predicted) = (None, None, None, None);
-        Ok(Self { config, axes, texts, classes, sets, packed, part_rows, sequences, predicted })
+        Ok(Self {
+            config,
+            axes,
+            texts,
+            classes,
+            sets,
+            packed,
+            part_rows,
+            sequences,
+            predicted,
+            batches_per_step: 1,
+            deals_rows: true,
+        })
+    }
+
+    /// The same sampler for steps of so many batches (`gradient_accumulation_steps`).
+    pub fn in_steps_of(self, batches: usize) -> Self {
+        Self { batches_per_step: batches.max(1), ..self }
+    }
+
+    /// The same sampler, each of whose cores takes consecutive rows, as in runs of earlier versions.
+    pub fn in_drawn_order(self) -> Self {
+        Self { deals_rows: false, ..self }
     }
 
     /// The same sampler for rows that also have `lengths` along another axis. Fails on a row
@@ -288,14 +316,41 @@ impl Sampler {
         uses
     }
 
-    /// The rows of some batches of the run, as long as all rows have known lengths or the order does
-    /// not depend on them.
+    /// The rows of some batches of the run, as long as all rows have known lengths or `strategy` does not depend on
+    /// them.
     pub fn rows_of(&self, batches: Range<u64>) -> Vec<u32> {
         self.run(batches.start, batches.end).flat_map(|batch| batch.plan.rows).collect()
     }
 
     /// The rows of an epoch in the order of its batches, without those that it leaves out.
     fn order(&self, epoch: u64) -> Vec<u32> {
+        let order = self.order_of_batches(epoch);
+        let shared = match self.config.strategy {
+            // What a step computes depends on neither the cores nor the batches that share it.
+            SamplingStrategy::Random if self.deals() => {
+                order.chunks(self.config.global_batch() * self.batches_per_step).collect()
+            }
+            _ => self.cut(&order),
+        };
+        shared.into_iter().flat_map(|rows| self.dealt(rows)).collect()
+    }
+
+    /// Rows that cores share, so that each gets as many tokens where the run orders them for it.
+    fn dealt(&self, rows: &[u32]) -> Vec<u32> {
+        if self.deals() { balanced(rows, self.tokens()) } else { rows.to_vec() }
+    }
+
+    fn deals(&self) -> bool {
+        let in_any_batch = self.texts.is_none() && self.classes.is_none() && self.sets.is_none();
+        match self.config.strategy {
+            SamplingStrategy::Sequential => false,
+            SamplingStrategy::GroupByLength => self.deals_rows,
+            SamplingStrategy::Random => self.deals_rows && in_any_batch,
+        }
+    }
+
+    /// The rows of an epoch's batches one after the other, those of a batch in any order.
+    fn order_of_batches(&self, epoch: u64) -> Vec<u32> {
         let order = order::epoch_order(self, epoch);
         if let Some(sets) = &self.sets {
             return sets.mixed(self, &order, epoch);

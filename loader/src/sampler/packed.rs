@@ -132,12 +132,17 @@ impl Sampler {
     /// rows. Parts divide the rows of a core.
     fn most_of_part(&self, rows: &[u32], of_tokens: impl Fn(u64) -> u64) -> u64 {
         let part_rows = self.part_rows.unwrap_or(self.config.batch_per_core);
-        let tokens = self.sequences.as_ref().map_or(self.lengths(), |it| &it.tokens[..]);
+        let tokens = self.tokens();
         let sum = |rows: &[u32]| -> u64 {
             rows.iter().map(|&row| of_tokens(u64::from(tokens[row as usize]))).sum()
         };
         let most = rows.chunks(part_rows).map(sum).max().unwrap_or(0);
         most.div_ceil(part_rows as u64 * self.sequences_per_row())
+    }
+
+    /// The tokens of each row: of all its sequences, where it has several.
+    pub(super) fn tokens(&self) -> &[u32] {
+        self.sequences.as_ref().map_or(self.lengths(), |sequences| &sequences.tokens)
     }
 
     fn sequences_per_row(&self) -> u64 {

@@ -39,11 +39,12 @@ impl Sampler {
         Ok(Self { axes: axes.collect::<Result<_>>()?, ..self.clone() })
     }
 
-    /// Batches at equal distances in an epoch of any run.
+    /// Batches at equal distances in an epoch of any run. Which rows they have depends on no length.
     pub(super) fn sample(&self) -> Vec<Vec<u32>> {
-        let order = self.any_order();
+        let order = self.with_any_seed().order_of_batches(0);
         let batches = self.cut(&order);
         let count = (ROWS / self.config.global_batch()).max(BATCHES_MIN).min(batches.len());
-        (0..count).map(|index| batches[index * batches.len() / count].to_vec()).collect()
+        let chosen = (0..count).map(|index| batches[index * batches.len() / count]);
+        chosen.map(|rows| self.dealt(rows)).collect()
     }
 }

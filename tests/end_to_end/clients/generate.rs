@@ -84,7 +84,11 @@ fn models_and_settings_that_cannot_generate_are_refused() {
         assert!(output.stderr.contains(expect), "{}", output.stderr);
     };
     refused("bert-causal-lm", &["the"], "models of type bert generate no text");
-    refused("bert-sequence-classification", &["the"], "is_decoder");
+    refused(
+        "bert-sequence-classification",
+        &["the"],
+        "BertForSequenceClassification generates no texts",
+    );
     refused("t5-seq2seq-lm", &["the", "--top-p", "2"], "--top-p: expected a number from 0 to 1");
     let stop = ["the", "--early-stopping", "often"];
     let output = generate(&host, "t5-seq2seq-lm", &stop);

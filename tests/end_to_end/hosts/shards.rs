@@ -51,7 +51,8 @@ fn assert_equal(found: &Draft, expected: &Draft) {
 fn assert_losses(found: &Draft, expected: &Draft, steps: usize) {
     let losses = [found, expected].map(|draft| series(draft, "loss"));
     let [found, expected] = losses.each_ref().map(|losses| &losses[losses.len() - steps..]);
-    assert_close("loss", found, expected, 1e-6);
+    // Hosts add gradients in another order: their norms differ by up to 2e-6, and the losses after an update by half.
+    assert_close("loss", found, expected, 2e-6);
 }
 
 const PARTS: [&str; 2] =

@@ -272,6 +272,11 @@ impl Resumed {
         }
     }
 
+    /// Whether the run orders the rows of a step by their lengths.
+    pub(crate) fn deals_rows(&self) -> bool {
+        self.training.recipe.deals_rows
+    }
+
     /// The steps of the best checkpoint before.
     pub(super) fn best(&self) -> Option<u64> {
         self.training.best.checkpoint

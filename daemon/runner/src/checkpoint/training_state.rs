@@ -54,6 +54,9 @@ pub(crate) struct Recipe {
     pub train_content: Option<String>,
     /// The rows of a step on all cores.
     pub total_train_batch_size: u64,
+    /// Whether they are ordered so that cores get as many tokens each. Earlier versions left them as they were drawn.
+    #[serde(default)]
+    pub deals_rows: bool,
     /// The job file's section of adapters, as JSON.
     #[serde(default)]
     pub peft: Option<Value>,
@@ -63,7 +66,12 @@ pub(crate) struct Recipe {
 }
 
 impl Recipe {
-    pub(crate) fn of(job: &JobFile, train_rows: u64, train_content: Option<String>) -> Recipe {
+    pub(crate) fn of(
+        job: &JobFile,
+        train_rows: u64,
+        train_content: Option<String>,
+        deals_rows: bool,
+    ) -> Recipe {
         let (train, reference) = (&job.train, job.reference_model());
         Recipe {
             optim: train.optim.to_string(),
@@ -76,6 +84,7 @@ impl Recipe {
             train_rows,
             train_content,
             total_train_batch_size: job.total_train_batch_size(),
+            deals_rows,
             peft: job.peft.method.and_then(|_| serde_json::to_value(&job.peft).ok()),
             ref_model_name_or_path: reference
                 .and_then(|(_, model)| serde_json::to_value(model).ok()),

@@ -205,7 +205,8 @@ pub(crate) fn train_sampler(
     set: &TokenizedSet,
     ladders: &RowLadders,
 ) -> RunResult<Sampler> {
-    let sampler = sampler(config, set, ladders)?;
+    let batches_per_step = job.train.gradient_accumulation_steps as usize;
+    let sampler = sampler(config, set, ladders)?.in_steps_of(batches_per_step);
     match job.embedding.batch_sampler {
         BatchSampler::NoDuplicates if job.train.do_train => {}
         BatchSampler::GroupByLabel if job.train.do_train => return by_class(job, sampler, set),
@@ -392,6 +393,7 @@ fn is_blind_to_padding(task: TaskName) -> bool {
     }
 }
 
-fn pads_to_given(job: &JobFile) -> bool {
+/// Whether the job file says what rows are padded to, so that each row costs as much.
+pub(crate) fn pads_to_given(job: &JobFile) -> bool {
     job.data.pad_to_max_length || job.data.pad_to_multiple_of.is_some()
 }

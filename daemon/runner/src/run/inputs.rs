@@ -112,6 +112,8 @@ impl Inputs {
         let sequences = checked_sequences(job, &open, &splits, &set)?;
         let sets = set_objectives(job, &set, sequences)?;
         let sampler = lengths::train_sampler(job, config, &set, &ladders)?;
+        let deals_rows = resumed_from.map_or(!lengths::pads_to_given(job), Resumed::deals_rows);
+        let sampler = if deals_rows { sampler } else { sampler.in_drawn_order() };
         let sampler = lengths::of_sets(job, sampler, &set, &sets)?;
         let timetable = first_rows::timetable(job, &sampler, resumed_from)?;
         let fits = Fits {
@@ -126,7 +128,7 @@ impl Inputs {
         });
         Ok(Inputs {
             resumed,
-            recipe: Recipe::of(job, set.len() as u64, splits.train_content.clone()),
+            recipe: Recipe::of(job, set.len() as u64, splits.train_content.clone(), deals_rows),
             splits,
             open,
             sampler,
