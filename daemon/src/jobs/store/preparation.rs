@@ -19,6 +19,23 @@ impl Store {
         let code = code.to_owned();
         self.edit(id, |draft| draft.append(Kind::Warning(v1::Warning { code, message })))
     }
+
+    /// Stores a warning about a job, unless it is the last that happened to the job: the daemon may have died between
+    /// this warning and what it did next.
+    pub(crate) fn warn_once(
+        &self,
+        id: &str,
+        code: &str,
+        message: String,
+    ) -> Result<Job, StoreError> {
+        let job = self.get(id)?;
+        let last =
+            self.events(job.number, job.last_sequence, 1)?.pop().and_then(|event| event.kind);
+        match last {
+            Some(Kind::Warning(last)) if last.code == code && last.message == message => Ok(job),
+            _ => self.warn(id, code, message),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -39,5 +56,15 @@ mod tests {
         let later = store.record_preparation("a", ended()).unwrap();
         assert_eq!((waiting.last_sequence, placed.last_sequence), (2, 3));
         assert_eq!(later.last_sequence, 3);
+    }
+
+    #[test]
+    fn a_warning_is_stored_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("traind.db")).unwrap();
+        store.create(&NewJob { id: "a".into(), ..NewJob::default() }).unwrap();
+        let warn = |message: &str| store.warn_once("a", "RESTORED", message.into()).unwrap();
+        let sequences = ["one", "one", "another", "one"].map(|message| warn(message).last_sequence);
+        assert_eq!(sequences, [2, 2, 3, 4]);
     }
 }

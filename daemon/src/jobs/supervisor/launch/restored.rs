@@ -56,7 +56,7 @@ pub(super) async fn find(
                     "restored from a backup: there is no {gone} any more, so that the job resumes from its newest \
                      checkpoint"
                 );
-                Ok((store.warn(&now.id, RESTORED, message)?, Some(Found::Unclaimed)))
+                Ok((store.warn_once(&now.id, RESTORED, message)?, Some(Found::Unclaimed)))
             }
             None => Ok((now, found)),
         }
@@ -96,7 +96,7 @@ fn take(
         ),
     };
     let message = format!("restored from a backup: the daemon follows {submitted} {words}");
-    let job = store.warn(&job.id, RESTORED, message)?;
+    let job = store.warn_once(&job.id, RESTORED, message)?;
     let run = ClusterRun::new(submitted.clone(), job.run_as);
     let follows = Restored { follows: Some(submitted), ..restored };
     follows.write(run_dir).map_err(folder_error)?;
