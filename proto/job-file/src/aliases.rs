@@ -26,6 +26,8 @@ const ALIASES: &[(&str, &str, &str, Meaning)] = &[
     ("data", "test_file", "test", Meaning::Same),
     ("data", "text_column_name", "text", Meaning::Same),
     ("data", "label_column_name", "label", Meaning::Same),
+    ("data", "text_column", "text", Meaning::Same),
+    ("data", "label_column", "label", Meaning::Same),
     ("data", "max_seq_length", "max_length", Meaning::Same),
     ("parallel", "pipeline_parallel_degree", "pipeline", Meaning::Same),
     ("parallel", "partitions", "pipeline", Meaning::Same),

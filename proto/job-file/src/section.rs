@@ -181,6 +181,9 @@ pub(crate) fn given<T: FieldType + serde::Serialize>(
 /// The least similarity of a key of the same section that an unknown one may stand for.
 const SIMILARITY_MIN: f64 = 0.4;
 
+/// The least similarity of a key whose spelling was probably missed.
+const TYPO_MIN: f64 = 0.75;
+
 /// The key that an unknown one most likely stands for: the same key in another
 /// section, or the most similar one of its own section.
 fn nearest(section: &str, unknown: &str, keys: &[&str], known: &[String]) -> Option<String> {
@@ -194,7 +197,11 @@ fn nearest(section: &str, unknown: &str, keys: &[&str], known: &[String]) -> Opt
     if let (Some(key), None) = (with_word.next(), with_word.next()) {
         return Some(join(section, key));
     }
-    nearest_key(unknown, keys.iter().copied(), SIMILARITY_MIN).map(|key| join(section, key))
+    let spelled_like = |least| nearest_key(unknown, keys.iter().copied(), least);
+    // `text` is a word of `text_column`.
+    let word = || keys.iter().copied().find(|key| unknown.split('_').any(|word| word == *key));
+    let key = spelled_like(TYPO_MIN).or_else(word).or_else(|| spelled_like(SIMILARITY_MIN));
+    key.map(|key| join(section, key))
 }
 
 /// The key that is spelled most like an unknown one, with a similarity from 0 to 1 that is at least `similarity_min`.

@@ -23,6 +23,14 @@ fn keys_that_are_not_known() {
         "line 1: data.txt: is not a known key; did you mean `data.text`?",
     );
     check(
+        "resources: {number_of_cores: 2}",
+        "line 1: resources.number_of_cores: is not a known key; did you mean `resources.cores`?",
+    );
+    check(
+        "data: {train: a.csv, text_columns: body}",
+        "line 1: data.text_columns: is not a known key; did you mean `data.text`?",
+    );
+    check(
         "train: {epochs: 3, output_dir: out}",
         "line 1: train.epochs: is not a known key; did you mean `train.num_train_epochs`?
          line 1: train.output_dir: is not a known key; `output_dir` is a key of the job, outside of all sections",
