@@ -1,5 +1,5 @@
-//! `traind generator`: the process that the daemon spawns to generate texts with a job's model. It lowers its
-//! priority, sets limits, and executes `traind-runner generate`.
+//! `traind generator`: the process that the daemon spawns to generate texts with a job's model. It yields to
+//! jobs, sets limits, and executes `traind-runner generate`.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub(crate) struct Generator {
 
 impl Generator {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        self.niceness.lower()?;
+        self.niceness.yield_to_jobs()?;
         self.confined.execute("generate", vec![self.cache_dir])
     }
 }

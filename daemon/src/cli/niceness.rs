@@ -1,10 +1,14 @@
-//! The priority of processes that work for the daemon beside jobs.
+//! Processes that work for the daemon beside jobs, and delay and displace none.
+
+use std::fs;
 
 use anyhow::Context;
-use rustix::process::setpriority_process;
+use rustix::process::{setpriority_process, setsid};
 
 /// The lowest priority.
-pub(crate) const LOWEST: i32 = 19;
+const LOWEST: i32 = 19;
+/// The kernel kills such a process before any other when memory runs out.
+const OUT_OF_MEMORY_SCORE: &str = "1000";
 
 /// The priority of a process, by option.
 #[derive(clap::Args)]
@@ -15,12 +19,16 @@ pub(crate) struct Niceness {
 }
 
 impl Niceness {
-    /// Gives this process the lowest priority, so that no job on the same processor is delayed. Returns false if it
-    /// keeps the daemon's.
-    pub(crate) fn lower(&self) -> anyhow::Result<bool> {
+    /// Gives up processor time and memory to any other process that wants them.
+    pub(crate) fn yield_to_jobs(&self) -> anyhow::Result<()> {
+        setsid().context("open a session")?;
+        // Not all kernels have the files.
         if !self.keep_priority {
             setpriority_process(None, LOWEST).context("lower the priority")?;
+            // Where the kernel groups processes by session, the priority inside a session means nothing to others.
+            let _ = fs::write("/proc/self/autogroup", LOWEST.to_string());
         }
-        Ok(!self.keep_priority)
+        let _ = fs::write("/proc/self/oom_score_adj", OUT_OF_MEMORY_SCORE);
+        Ok(())
     }
 }

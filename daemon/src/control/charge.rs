@@ -1,11 +1,45 @@
-//! Counts processor time that the daemon's processes use for a user in the user's fair share: planners check jobs, and
-//! preparations do part of what their runs would do.
+//! Counts processor time that the daemon's processes use for a user in the user's fair share: planners check jobs,
+//! preparations do part of what their runs would do, and generators write texts with jobs' models.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::host::Host;
 use crate::host::meter::Meter;
 use crate::jobs::store::Store;
+use crate::settings::Settings;
+
+/// Counts the time of a call's processes for its user when it is dropped, which is also where the caller has left.
+pub(crate) struct Charge {
+    store: Store,
+    settings: Arc<Settings>,
+    user: String,
+    meter: Meter,
+}
+
+impl Charge {
+    pub(crate) fn new(store: &Store, settings: &Arc<Settings>, user: &str) -> Charge {
+        let (store, settings) = (store.clone(), settings.clone());
+        Charge { store, settings, user: user.to_owned(), meter: Meter::default() }
+    }
+
+    pub(super) fn user(&self) -> &str {
+        &self.user
+    }
+
+    pub(super) fn meter(&self) -> &Meter {
+        &self.meter
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        let (store, settings) = (self.store.clone(), self.settings.clone());
+        let (user, meter) = (std::mem::take(&mut self.user), self.meter.clone());
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn_blocking(move || charge(&store, &settings.host, &user, &meter));
+    }
+}
 
 /// Counts the metered time for `user`. Blocks.
 pub(super) fn charge(store: &Store, host: &Host, user: &str, meter: &Meter) {

@@ -2,6 +2,7 @@
 
 pub(crate) mod adopting;
 mod draining;
+mod generating;
 mod lifecycle;
 pub(crate) mod planning;
 mod preempting;

@@ -125,12 +125,12 @@ async fn a_preparation_ends_with_its_daemon() {
 }
 
 /// A loop of some tenths of a second.
-const BUSY: &str = "i=0; while [ $i -lt 500000 ]; do i=$((i + 1)); done";
+pub(super) const BUSY: &str = "i=0; while [ $i -lt 500000 ]; do i=$((i + 1)); done";
 /// The least that counts for it, in seconds.
-const BUSY_SECONDS: f64 = 0.15;
+pub(super) const BUSY_SECONDS: f64 = 0.15;
 
 /// The core time that counts in shares, in seconds.
-async fn used(host: &Host) -> f64 {
+pub(super) async fn used(host: &Host) -> f64 {
     let shares = host.cores().await.list_shares(ListSharesRequest::default()).await.unwrap();
     shares.into_inner().groups.iter().map(|group| group.usage_core_seconds).sum()
 }
@@ -166,9 +166,14 @@ async fn planners_and_preparations_count_in_fair_shares_however_they_end() {
     until_file(&host.path("busy")).await;
     let before = used(&host).await;
     host.cancel(&cancelled.id).await.unwrap();
+    until_used(&host, before + BUSY_SECONDS).await;
+}
+
+/// Waits until so much core time counts.
+pub(super) async fn until_used(host: &Host, seconds: f64) {
     let start = std::time::Instant::now();
-    while used(&host).await < before + BUSY_SECONDS {
-        assert!(start.elapsed() < PATIENCE, "{before}, {}", used(&host).await);
+    while used(host).await < seconds {
+        assert!(start.elapsed() < PATIENCE, "{seconds}, {}", used(host).await);
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
 }

@@ -1,7 +1,8 @@
 //! Runners that are shell scripts. They report frames of a real event log, which its writer wrote
 //! beforehand; `say NAME` appends one. A preparation runs the script `frames/preparation.sh`, or answers with the file
 //! `preparation.json`; without these, it leaves its process id in `preparing` and waits for the end of its standard
-//! input. A test of cores adds its request to the file `core-tests` and runs the script `frames/core-test.sh`.
+//! input. A generator runs the script `frames/generator.sh` in the folder of the runner. A test of cores adds its
+//! request to the file `core-tests` and runs the script `frames/core-test.sh`.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -51,6 +52,11 @@ if [ "$1" = test-cores ]; then
   [ -e frames/core-test.sh ] && . frames/core-test.sh
   exit 1
 fi
+if [ "$1" = generate ]; then
+  cd "$(dirname "$0")"; request=$(cat)
+  [ -e frames/generator.sh ] && . frames/generator.sh
+  exit 1
+fi
 if [ "$1" = prepare ]; then
   cd "$(dirname "$0")"; read -r request
   [ -e "$frames/preparation.sh" ] && . "$frames/preparation.sh"
@@ -91,6 +97,13 @@ pub(crate) fn install_preparation(folder: &Path, script: &str) {
     const ANSWER: &str = r#"{"prepared": {"programs": 1, "compiled": 1, "seconds": 1}}"#;
     let script = format!("run_dir=$(dirname \"$TMPDIR\")\n{script}\necho '{ANSWER}'; exit\n");
     fs::write(folder.join("frames/preparation.sh"), script).unwrap();
+}
+
+/// Makes generators run a script on a host whose runner is installed in `folder`, and answer with a text.
+pub(crate) fn install_generator(folder: &Path, script: &str) {
+    const ANSWER: &str = r#"{"step": 7, "texts": [{"prompt": "a", "text": "b", "tokens": [1]}]}"#;
+    let script = format!("{script}\necho '{ANSWER}'; exit\n");
+    fs::write(folder.join("frames/generator.sh"), script).unwrap();
 }
 
 /// Writes a log with one event, which is one frame.

@@ -9,6 +9,7 @@ use traind_proto::v1;
 use super::{host_log, plans, profiles, programs, samples, watch};
 use crate::clock;
 use crate::control::admission::Submission;
+use crate::control::charge::Charge;
 use crate::control::daemon::Daemon;
 use crate::control::error::Error;
 use crate::interfaces::convert;
@@ -198,12 +199,13 @@ impl v1::jobs_server::Jobs for Jobs {
         request: Request<v1::GenerateTextsRequest>,
     ) -> Result<Response<v1::GeneratedTexts>, Status> {
         self.admit()?;
-        let scope = peer::caller(&request)?.scope();
+        let caller = peer::caller(&request)?;
         let request = request.into_inner();
-        let job = self.daemon.get(&request.job_id, scope).await?;
+        let job = self.daemon.get(&request.job_id, caller.scope()).await?;
         let (generator, settings) = (&self.daemon.generator, &self.daemon.settings);
+        let charge = Charge::new(&self.daemon.store, settings, &caller.user);
         tokio::select! {
-            texts = generator.generate(settings, &job, &request) => Ok(Response::new(texts?)),
+            texts = generator.generate(settings, &job, &request, charge) => Ok(Response::new(texts?)),
             () = self.daemon.closing.cancelled() => Err(Error::ShuttingDown.into()),
         }
     }

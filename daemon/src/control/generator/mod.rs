@@ -1,25 +1,29 @@
 //! Texts of a job's model, while the job trains or later.
 //!
 //! A process with the rights of the job's user reads the checkpoint and generates: see `traind generator` for its
-//! limits. It uses the host's processor, whatever the platform of the job is, and one runs at a time.
+//! limits. It uses the host's processor, whatever the platform of the job is, and one runs at a time. Its processor
+//! time counts in the fair share of the user who asked.
+
+mod line;
 
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
-use tokio::sync::Semaphore;
 use traind_job_file::JobFile;
 use traind_job_file::commands::{
     GenerateAnswer, GenerateJob, GenerateRequest, GenerateSource, GeneratedText, GeneratedTexts,
 };
 use traind_proto::{reasons, v1};
 
+use super::charge::Charge;
 use super::error::{Error, GenerationError};
+use crate::host::meter::Meter;
 use crate::host::pipes::{beginning, end};
 use crate::host::plugins::plugin;
 use crate::jobs::run_dir::RunDir;
@@ -27,6 +31,7 @@ use crate::jobs::state::JobState;
 use crate::jobs::store::Job;
 use crate::jobs::supervisor::environment::planner_environment;
 use crate::settings::Settings;
+use line::Line;
 
 /// The time for reading, compiling and generating.
 pub(crate) const GENERATION_TIMEOUT: Duration = Duration::from_secs(300);
@@ -41,24 +46,19 @@ const ANSWER_BYTES_MAX: u64 = 16 << 20;
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
 
 /// Runs generators, one at a time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Generator {
-    free: Semaphore,
-}
-
-impl Default for Generator {
-    fn default() -> Generator {
-        Generator { free: Semaphore::new(1) }
-    }
+    line: Line,
 }
 
 impl Generator {
-    /// Generates texts with the model of `job`. Dropping the future ends the process.
+    /// Generates texts with the model of `job`, for the user of `charge`. Dropping the future ends the process.
     pub(crate) async fn generate(
         &self,
         settings: &Settings,
         job: &Job,
         asked: &v1::GenerateTextsRequest,
+        charge: Charge,
     ) -> Result<v1::GeneratedTexts, Error> {
         let resolved: JobFile = serde_json::from_str(&job.resolved).map_err(Error::Resolved)?;
         if !resolved.model.task.generates_texts() {
@@ -88,9 +88,9 @@ impl Generator {
             plugin: library.ok_or_else(missing)?,
             cache_dir: settings.cache_dir_of(job.run_as),
         };
-        let busy = |_| Error::Busy { what: "requests for texts" };
-        let _permit = self.free.try_acquire().map_err(busy)?;
-        let run = run(settings, job, &request, &run_dir);
+        let turn = self.line.enter(charge.user(), Instant::now());
+        let _turn = turn.ok_or(Error::Busy { what: "requests for texts" })?;
+        let run = run(settings, job, &request, &run_dir, charge.meter());
         let ended = tokio::time::timeout(GENERATION_TIMEOUT, run).await;
         Ok(ended.unwrap_or(Err(GenerationError::Timeout(GENERATION_TIMEOUT)))?)
     }
@@ -132,8 +132,11 @@ async fn run(
     job: &Job,
     request: &GenerateRequest,
     run_dir: &RunDir,
+    meter: &Meter,
 ) -> Result<v1::GeneratedTexts, GenerationError> {
     let mut child = spawn(settings, job, request, run_dir)?;
+    // Dropped before the process is waited for, or killed: the kernel keeps its time until then.
+    let metering = meter.of_process(child.id());
     let input = serde_json::to_vec(request).map_err(io::Error::other)?;
     if let Some(mut pipe) = child.stdin.take() {
         // A process that does not read its input says why.
@@ -141,6 +144,7 @@ async fn run(
     }
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let (out, err) = tokio::join!(beginning(out, ANSWER_BYTES_MAX), end(err, MESSAGE_BYTES_MAX));
+    drop(metering);
     let status = child.wait().await?;
     match serde_json::from_slice(&out?) {
         Ok(GenerateAnswer::Texts(answer)) if status.success() => Ok(generated(answer)),
