@@ -111,6 +111,8 @@ pub enum Error {
     InvalidToken,
     #[error("the stream was closed: its reader read nothing for a minute")]
     SlowReader,
+    #[error("the request did not arrive within {} s", .0.as_secs())]
+    SlowRequest(Duration),
     #[error("no token has the id {id:?}")]
     NoToken { id: String },
     #[error("the daemon serves no more {what} at this time; try again later")]

@@ -99,6 +99,7 @@ fn classify(error: &Error) -> (Code, &'static str) {
         }
         Error::NoToken { .. } => (Code::NotFound, reasons::TOKEN_NOT_FOUND),
         Error::Busy { .. } | Error::SlowReader => (Code::ResourceExhausted, reasons::BUSY),
+        Error::SlowRequest(_) => (Code::DeadlineExceeded, reasons::BUSY),
         Error::NoJob { .. } => (Code::NotFound, reasons::JOB_NOT_FOUND),
         Error::Ambiguous { .. } => (Code::InvalidArgument, reasons::JOB_AMBIGUOUS),
         Error::RequestReused { .. } => (Code::AlreadyExists, reasons::REQUEST_ID_REUSED),

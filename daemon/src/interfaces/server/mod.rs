@@ -33,6 +33,9 @@ pub(crate) const JOB_FILE_BYTES_MAX: usize = 1024 * 1024;
 const REQUEST_BYTES_MAX: usize = JOB_FILE_BYTES_MAX + 64 * 1024;
 /// Bounds a page of jobs, or a job with its job file.
 const RESPONSE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of a connection, and of each of its calls, that the daemon has received and not read yet. The least that
+/// HTTP/2 has: requests are small, and a user may have a thousand connections.
+const WINDOW_BYTES: u32 = 65_535;
 const STREAMS_PER_CONNECTION_MAX: u32 = 128;
 const REQUESTS_PER_CONNECTION_MAX: usize = 64;
 const HEADER_LIST_BYTES_MAX: u32 = 16 * 1024;
@@ -134,6 +137,8 @@ fn builder(request_timeout: Duration) -> Server {
         .load_shed(true)
         .concurrency_limit_per_connection(REQUESTS_PER_CONNECTION_MAX)
         .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+        .initial_connection_window_size(WINDOW_BYTES)
+        .initial_stream_window_size(WINDOW_BYTES)
         .http2_max_header_list_size(HEADER_LIST_BYTES_MAX)
         .http2_max_pending_accept_reset_streams(Some(PENDING_RESETS_MAX))
         .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))

@@ -1,7 +1,7 @@
 //! Limits on clients, one at a time: excess is refused with an error, and the next call succeeds.
 
 use std::io::ErrorKind::WouldBlock;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use tonic_types::StatusExt;
 use traind_proto::v1;
 use traind_proto::v1::jobs_client::JobsClient;
 
-use crate::soak::frames::HELLO;
+use crate::soak::frames::{HELLO, PING};
 use crate::support::host::{Host, PATIENCE, until_logged};
 use crate::support::http::request;
 use crate::support::runner::STOPS_WHEN_ASKED;
@@ -127,6 +127,77 @@ async fn a_stalled_call_times_out() {
     assert!(matches!(code, Some(Code::Cancelled | Code::DeadlineExceeded)), "{code:?}");
     assert!(start.elapsed() >= Duration::from_secs(1));
     drop(sender);
+}
+
+/// A call whose request does not end.
+async fn unfinished(channel: Channel) {
+    let (sender, parts) = tokio::sync::mpsc::channel::<Vec<u8>>(1);
+    sender.send(b"x".to_vec()).await.unwrap();
+    let mut client = tonic::client::Grpc::new(channel);
+    client.ready().await.unwrap();
+    let parts = tokio_stream::wrappers::ReceiverStream::new(parts);
+    let path = "/traind.v1.Jobs/GetJob".parse().unwrap();
+    let _ = client.streaming(Request::new(parts), path, crate::support::raw::Raw).await;
+    drop(sender);
+}
+
+/// More calls than are handled at a time, each of which held up all others until its request had arrived.
+#[tokio::test]
+async fn nobody_waits_for_requests_that_do_not_arrive() {
+    const CALLS: usize = 100;
+    // They and one more.
+    let options = ["--calls-per-user=101", "--request-timeout=600"];
+    let host = Host::started_with(1, STOPS_WHEN_ASKED, &options).await;
+    let channels = [host.channel().await, host.channel().await];
+    let mut calls = tokio::task::JoinSet::new();
+    for number in 0..CALLS {
+        calls.spawn(unfinished(channels[number % channels.len()].clone()));
+    }
+    let start = Instant::now();
+    loop {
+        let request = v1::WatchCoresRequest { period_ms: 60_000, ..Default::default() };
+        let _stream = host.cores().await.watch_cores(request).await.unwrap();
+        match host.jobs().await.list_jobs(list()).await {
+            Ok(_) => assert!(start.elapsed() < PATIENCE, "not all calls have begun"),
+            Err(refused) => {
+                break assert!(refused.message().contains("calls of one user"), "{refused}");
+            }
+        }
+    }
+    let mut jobs = served(&host).await;
+    for _ in 0..20 {
+        jobs.list_jobs(list()).await.unwrap();
+    }
+}
+
+/// Requests of a megabyte on each of a thousand connections, which nobody reads, took a gigabyte.
+#[tokio::test]
+async fn a_connection_may_send_little_that_is_not_read() {
+    /// Kinds of frames, and the setting of a call's window.
+    const SETTINGS: u8 = 4;
+    const PONG: u8 = 6;
+    const WINDOW_UPDATE: u8 = 8;
+    const INITIAL_WINDOW_SIZE: [u8; 2] = [0, 4];
+    let host = Host::started(1, STOPS_WHEN_ASKED).await;
+    let mut stream = UnixStream::connect(host.socket()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(&[HELLO, PING].concat()).unwrap();
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).unwrap();
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        stream.read_exact(&mut payload).unwrap();
+        assert_ne!(head[3], WINDOW_UPDATE, "more than the least: {payload:?}");
+        if head[3] == SETTINGS {
+            let window = payload.chunks(6).find(|it| it[..2] == INITIAL_WINDOW_SIZE);
+            let bytes = window.map(|it| u32::from_be_bytes(it[2..].try_into().unwrap()));
+            assert!(bytes.is_none_or(|bytes| bytes <= 65_535), "{payload:?}");
+        }
+        // It follows everything that the daemon says at first.
+        if head[3] == PONG {
+            break;
+        }
+    }
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use crate::support::host::PATIENCE;
 /// The preface and an empty SETTINGS frame.
 pub(crate) const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 /// A PING frame.
-pub(super) const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0abcdefgh";
+pub(crate) const PING: &[u8] = b"\0\0\x08\x06\0\0\0\0\0abcdefgh";
 const HEAD_BYTES: usize = 9;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;

@@ -12,6 +12,7 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 use tower::{Layer, Service};
 
+use super::arrivals::Arrivals;
 use super::audited::Audited;
 use super::body::{observed, take_until};
 use super::rights;
@@ -56,6 +57,7 @@ pub(crate) struct Guard {
     long_handled: Turns,
     of_users: Quota,
     names: UserNames,
+    arrivals: Arrivals,
 }
 
 #[derive(Clone)]
@@ -87,6 +89,7 @@ enum Begun {
 impl Guard {
     pub(crate) fn new(daemon: Arc<Daemon>, calls: Arc<Calls>) -> Guard {
         let of_users = Quota::new(daemon.settings.limits.calls_per_user);
+        let arrivals = Arrivals::new(daemon.settings.limits.request_timeout);
         let semaphore = |max| Arc::new(Semaphore::new(max));
         Guard {
             daemon,
@@ -97,12 +100,27 @@ impl Guard {
             long_handled: Turns::new(LONG_HANDLED_MAX, LONG_OF_USER_MAX),
             of_users,
             names: UserNames::default(),
+            arrivals,
         }
+    }
+
+    /// Receives the request of `user`, and then waits until the call can be handled.
+    async fn begin(
+        self,
+        request: Request<Body>,
+        user: String,
+        late: Duration,
+    ) -> Result<(Begun, Request<Body>), Error> {
+        let path = request.uri().path().to_owned();
+        let (head, body) = request.into_parts();
+        let body = self.arrivals.receive(&path, body, &user).await?;
+        let long_of = rights::STARTING.contains(&path.as_str()).then_some(user);
+        Ok((self.turn(long_of, late).await?, Request::from_parts(head, body)))
     }
 
     /// Waits until the call can be handled. Long calls wait as long as necessary; others are refused
     /// when the wait is too long for a quick call.
-    async fn begin(self, long_of: Option<String>, late: Duration) -> Result<Begun, Error> {
+    async fn turn(self, long_of: Option<String>, late: Duration) -> Result<Begun, Error> {
         let busy = || Error::Busy { what: "calls at once" };
         if let Some(user) = long_of {
             return self.long_handled.next(&user).await.map(Begun::Long).map_err(|_| busy());
@@ -217,7 +235,7 @@ where
             request.extensions_mut().insert(audited.note.clone());
         }
         let path = request.uri().path().to_owned();
-        let long_of = rights::STARTING.contains(&path.as_str()).then(|| caller.user.clone());
+        let user = caller.user.clone();
         let revoked = self.guard.metrics.streams(&path).then(|| {
             let revoked = rights::revoked(self.guard.daemon.clone(), caller.clone(), path);
             async { Status::from(revoked.await) }
@@ -226,13 +244,13 @@ where
         // Services do not need the secret.
         request.headers_mut().remove(AUTHORIZATION);
         let limit = self.guard.time_limit(request.uri().path());
-        let permit = self.guard.clone().begin(long_of, late);
+        let begun = self.guard.clone().begin(request, user, late);
         // `poll_ready` was called on this service, so it handles the call; the clone is for the next.
         let next = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, next);
         Box::pin(async move {
-            let permit = match permit.await {
-                Ok(permit) => permit,
+            let (permit, request) = match begun.await {
+                Ok(begun) => begun,
                 Err(error) => return Ok(answer(Status::from(error).into_http(), audited).await),
             };
             // A call holds its permits until the end of its response.
