@@ -3,6 +3,7 @@
 //! Imports every module but `cli`, which it shares `text` with.
 
 pub(crate) mod convert;
+mod detached;
 pub(crate) mod http;
 pub(crate) mod job_view;
 pub(crate) mod metrics;

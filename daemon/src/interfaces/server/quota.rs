@@ -66,7 +66,7 @@ pub(crate) struct Turns {
 /// A call's turn, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    _all: OwnedSemaphorePermit,
+    all: Option<OwnedSemaphorePermit>,
     _of_user: OwnedSemaphorePermit,
     /// Kept while one of the user's calls has or waits for a turn.
     _shared: Arc<Semaphore>,
@@ -83,7 +83,7 @@ impl Turns {
         let shared = self.of_user(user);
         let of_user = shared.clone().acquire_owned().await?;
         let all = self.all.clone().acquire_owned().await?;
-        Ok(Turn { _all: all, _of_user: of_user, _shared: shared })
+        Ok(Turn { all: Some(all), _of_user: of_user, _shared: shared })
     }
 
     fn of_user(&self, user: &str) -> Arc<Semaphore> {
@@ -96,6 +96,13 @@ impl Turns {
         let semaphore = Arc::new(Semaphore::new(self.of_user_max));
         of_users.insert(user.to_owned(), Arc::downgrade(&semaphore));
         semaphore
+    }
+}
+
+impl Turn {
+    /// Makes room for calls of other users, while this one still counts as its user's.
+    pub(crate) fn make_room(&mut self) {
+        self.all = None;
     }
 }
 
@@ -114,8 +121,10 @@ mod tests {
         let bobs = turns.next("bob").await.unwrap();
         let mut more = std::pin::pin!(turns.next("cleo"));
         assert!(futures_util::poll!(&mut more).is_pending(), "all have three turns");
-        drop(bobs);
+        let mut bobs = bobs;
+        bobs.make_room();
         more.await.unwrap();
+        drop(bobs);
         drop(_taken);
         waiting.await.unwrap();
         turns.next("dan").await.unwrap();

@@ -9,6 +9,7 @@ use traind_proto::v1;
 use super::failure::Failure;
 use super::session::User;
 use super::{Answer, Site};
+use crate::interfaces::detached::detached;
 use crate::interfaces::server::services::plans;
 use crate::interfaces::text;
 
@@ -55,9 +56,12 @@ impl Form {
 pub(super) async fn plan(State(site): State<Site>, user: User, Json(form): Json<Form>) -> Answer {
     let caller = user.authorize(&site, "/traind.v1.Jobs/PlanJob")?;
     let permit = site.plans.take(&caller.user).ok_or_else(Failure::planning)?;
-    let plan = plans::plan(&site.daemon, caller, form.request()).await;
-    drop(permit);
-    Ok(Json(view(&plan?)))
+    let planning = async move {
+        let plan = plans::plan(&site.daemon, caller, form.request()).await;
+        drop(permit);
+        plan
+    };
+    Ok(Json(view(&detached(planning).await?)))
 }
 
 fn view(plan: &v1::Plan) -> Value {

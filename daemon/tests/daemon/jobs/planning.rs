@@ -2,12 +2,14 @@
 //! computations.
 
 use std::fs;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tonic::Code;
 use tonic_types::StatusExt;
+use traind_proto::v1::ListJobsRequest;
 
-use crate::support::host::Host;
+use crate::support::host::{Host, until};
 use crate::support::runner::{COMPLETES, install_planner};
 
 pub(crate) fn plan() -> Value {
@@ -175,4 +177,28 @@ async fn meshes_are_compared_for_machines_that_are_not_here() {
     install_planner(&host.path(""), is_own);
     let own = host.cli(&["plan", "job.yaml", "--platform=cuda", "--hosts=2", "--cores=4"]);
     assert!(own.status.success(), "{own:?}");
+}
+
+/// Sixty callers who left at once had sixty planners, each with all processors and gigabytes.
+#[tokio::test]
+async fn planners_count_for_their_user_when_the_caller_leaves() {
+    /// Calls of one user that are handled at a time.
+    const CALLS: usize = 4;
+    let host = Host::started(1, COMPLETES).await;
+    fs::create_dir(host.path("planners")).unwrap();
+    // A planner can write nothing into files.
+    install_planner(&host.path(""), "mkdir \"$frames/../planners/$$\"; sleep 60");
+    let planners = || fs::read_dir(host.path("planners")).unwrap().count();
+    for number in 1..=CALLS {
+        let mut call = Box::pin(host.create(host.request(&format!("leaves-{number}"), 1)));
+        tokio::select! {
+            answer = &mut call => panic!("{answer:?}"),
+            () = until("the planner starts", || planners() == number) => {}
+        }
+    }
+    let next = host.create(host.request("next", 1));
+    assert!(tokio::time::timeout(Duration::from_secs(2), next).await.is_err());
+    assert_eq!(planners(), CALLS, "the others have not ended");
+    // Quick calls do not wait.
+    host.jobs().await.list_jobs(ListJobsRequest::default()).await.unwrap();
 }

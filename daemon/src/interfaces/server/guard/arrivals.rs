@@ -13,7 +13,7 @@ use crate::interfaces::server::quota::{Turn, Turns};
 
 /// How long a request may take to arrive.
 const ARRIVAL_MAX: Duration = Duration::from_secs(10);
-/// What a request may have without waiting for its turn. Only job files, and texts to generate with, are larger.
+/// Bytes that a request may have without waiting for its turn. Only job files, and texts to generate with, are larger.
 const SMALL_BYTES_MAX: usize = 16 << 10;
 /// The most larger requests in memory before they are handled, and those of one user.
 const LARGE_MAX: usize = 16;

@@ -24,6 +24,7 @@ use crate::control::daemon::Daemon;
 use crate::control::error::Error;
 use crate::control::generator::GENERATION_TIMEOUT;
 use crate::control::planner::SEARCH_TIMEOUT;
+use crate::interfaces::detached::detached;
 use crate::interfaces::http::bearer_secret;
 use crate::interfaces::metrics::Calls;
 use crate::interfaces::server::connections::connection::{ConnectionInfo, Peer};
@@ -35,6 +36,8 @@ use crate::settings::RunAs;
 const CALLS_MAX: usize = 4096;
 /// The most calls that are handled concurrently: more would only slow each other down. A stream counts until it begins.
 const HANDLED_MAX: usize = 64;
+/// The most of these of one user, so that nobody takes all places by calling without end.
+const HANDLED_OF_USER_MAX: usize = 32;
 /// How long a call may wait before it is handled, from its arrival.
 const WAIT_MAX: Duration = Duration::from_millis(30);
 /// The most calls that start processes, which may take long.
@@ -52,7 +55,7 @@ pub(crate) struct Guard {
     daemon: Arc<Daemon>,
     metrics: Arc<Calls>,
     calls: Arc<Semaphore>,
-    handled: Arc<Semaphore>,
+    handled: Turns,
     lateness: Lateness,
     long_handled: Turns,
     of_users: Quota,
@@ -82,20 +85,20 @@ struct CallPermits {
 
 /// The permit of a call that is handled.
 enum Begun {
-    Quick(#[expect(dead_code, reason = "is held")] OwnedSemaphorePermit),
-    Long(#[expect(dead_code, reason = "is held")] Turn),
+    Quick(#[expect(dead_code, reason = "is held")] Turn),
+    Generating(#[expect(dead_code, reason = "is held")] Turn),
+    Starting(Turn),
 }
 
 impl Guard {
     pub(crate) fn new(daemon: Arc<Daemon>, calls: Arc<Calls>) -> Guard {
         let of_users = Quota::new(daemon.settings.limits.calls_per_user);
         let arrivals = Arrivals::new(daemon.settings.limits.request_timeout);
-        let semaphore = |max| Arc::new(Semaphore::new(max));
         Guard {
             daemon,
             metrics: calls,
-            calls: semaphore(CALLS_MAX),
-            handled: semaphore(HANDLED_MAX),
+            calls: Arc::new(Semaphore::new(CALLS_MAX)),
+            handled: Turns::new(HANDLED_MAX, HANDLED_OF_USER_MAX),
             lateness: Lateness::default(),
             long_handled: Turns::new(LONG_HANDLED_MAX, LONG_OF_USER_MAX),
             of_users,
@@ -114,19 +117,23 @@ impl Guard {
         let path = request.uri().path().to_owned();
         let (head, body) = request.into_parts();
         let body = self.arrivals.receive(&path, body, &user).await?;
-        let long_of = rights::STARTING.contains(&path.as_str()).then_some(user);
-        Ok((self.turn(long_of, late).await?, Request::from_parts(head, body)))
+        Ok((self.turn(&path, &user, late).await?, Request::from_parts(head, body)))
     }
 
-    /// Waits until the call can be handled. Long calls wait as long as necessary; others are refused
+    /// Waits until the call can be handled. Calls that start processes wait as long as necessary; others are refused
     /// when the wait is too long for a quick call.
-    async fn turn(self, long_of: Option<String>, late: Duration) -> Result<Begun, Error> {
+    async fn turn(self, path: &str, user: &str, late: Duration) -> Result<Begun, Error> {
         let busy = || Error::Busy { what: "calls at once" };
-        if let Some(user) = long_of {
-            return self.long_handled.next(&user).await.map(Begun::Long).map_err(|_| busy());
+        if rights::STARTING.contains(&path) {
+            let turn = self.long_handled.next(user).await.map_err(|_| busy())?;
+            return Ok(if path == GENERATES {
+                Begun::Generating(turn)
+            } else {
+                Begun::Starting(turn)
+            });
         }
         let wait = WAIT_MAX.checked_sub(late).ok_or_else(busy)?;
-        let permit = tokio::time::timeout(wait, self.handled.acquire_owned()).await;
+        let permit = tokio::time::timeout(wait, self.handled.next(user)).await;
         permit.ok().and_then(Result::ok).map(Begun::Quick).ok_or_else(busy)
     }
 
@@ -189,6 +196,29 @@ impl Guard {
             },
         }
     }
+}
+
+/// Handles a call within its time. The start of a process goes on when the caller leaves or the time is over, and keeps
+/// its user's turn until it ends; a generator ends with its caller.
+async fn handled<R: Send + 'static>(
+    call: impl Future<Output = R> + Send + 'static,
+    begun: Begun,
+    limit: Duration,
+) -> Option<R> {
+    let Begun::Starting(mut turn) = begun else {
+        return tokio::time::timeout(limit, call).await.ok();
+    };
+    let work = async move {
+        let mut call = std::pin::pin!(call);
+        match tokio::time::timeout(limit, &mut call).await {
+            Ok(response) => response,
+            Err(_) => {
+                turn.make_room();
+                call.await
+            }
+        }
+    };
+    tokio::time::timeout(limit, detached(work)).await.ok()
 }
 
 /// Returns the response of a call after its line of the audit log is written.
@@ -257,12 +287,11 @@ where
             let held = move |_: &_| {
                 let _ = &permits;
             };
-            let response = match tokio::time::timeout(limit, inner.call(request)).await {
-                Ok(response) => response?,
-                Err(_) => Status::cancelled("Timeout expired").into_http(),
+            let response = match handled(inner.call(request), permit, limit).await {
+                Some(response) => response?,
+                None => Status::cancelled("Timeout expired").into_http(),
             };
             let response = answer(response, audited).await;
-            drop(permit);
             Ok(response.map(|body| {
                 let body = observed(body, held);
                 match revoked {
