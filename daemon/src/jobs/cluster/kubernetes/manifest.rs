@@ -113,7 +113,7 @@ fn pod(submission: &Submission<'_>, name: &str) -> Value {
         "restartPolicy": "Never",
         "subdomain": name,
         "terminationGracePeriodSeconds": NOTICE_SECONDS,
-        "securityContext": {"runAsUser": user.uid, "runAsGroup": user.gid, "fsGroup": user.gid},
+        "securityContext": security(user),
         "affinity": affinity(submission, name),
         "containers": [container(submission, name)],
         "volumes": volumes(kubernetes),
@@ -130,11 +130,26 @@ fn pod(submission: &Submission<'_>, name: &str) -> Value {
     }
     if let Some(account) = &kubernetes.service_account {
         spec["serviceAccountName"] = json!(account);
+    } else {
+        // Runners do not call the API server. What a model does with the token of the namespace's default account is
+        // nobody's intention.
+        spec["automountServiceAccountToken"] = json!(false);
     }
     if let Some(secret) = &kubernetes.image_pull_secret {
         spec["imagePullSecrets"] = json!([{"name": secret}]);
     }
     spec
+}
+
+/// The account of a pod. Namespaces that enforce Kubernetes' standard `restricted` admit no pod without these fields.
+fn security(user: Account) -> Value {
+    json!({
+        "runAsUser": user.uid,
+        "runAsGroup": user.gid,
+        "fsGroup": user.gid,
+        "runAsNonRoot": user.uid != 0,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    })
 }
 
 fn toleration(given: &Toleration) -> Value {
@@ -186,6 +201,8 @@ fn container(submission: &Submission<'_>, name: &str) -> Value {
         "env": environment(submission, name),
         "resources": {"limits": limits(submission)},
         "volumeMounts": mounts,
+        // No program of the image gets more rights than the runner has.
+        "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
     })
 }
 
@@ -338,6 +355,32 @@ mod tests {
         assert_eq!(pods["spec"]["priorityClassName"], "batch");
         let suspended = job.map(|job| job["spec"]["suspend"].clone());
         assert_eq!(suspended, [json!(true), Value::Null]);
+    }
+
+    /// Kubernetes' standard `restricted` demands this, beside kinds of volumes.
+    #[test]
+    fn pods_are_as_restricted_namespaces_demand() {
+        let (full, plain) = (full(), spec("cpu", json!({"image": "i"})));
+        let [full, plain] = [&full, &plain].map(|spec| {
+            let job = job(&submission(spec, &[]));
+            job["spec"]["template"]["spec"].clone()
+        });
+        for pod in [&full, &plain] {
+            let account = &pod["securityContext"];
+            assert_eq!(
+                (&account["runAsUser"], &account["runAsGroup"]),
+                (&json!(1000), &json!(100))
+            );
+            assert_eq!(account["runAsNonRoot"], true);
+            assert_eq!(account["seccompProfile"], json!({"type": "RuntimeDefault"}));
+            let rights =
+                json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
+            assert_eq!(pod["containers"][0]["securityContext"], rights);
+        }
+        assert_eq!(plain["automountServiceAccountToken"], false);
+        assert_eq!(full["serviceAccountName"], "trainer");
+        assert_eq!(full.get("automountServiceAccountToken"), None);
+        assert_eq!(security(Account { uid: 0, gid: 0 })["runAsNonRoot"], false);
     }
 
     #[test]

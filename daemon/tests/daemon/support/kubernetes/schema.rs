@@ -99,6 +99,7 @@ fn fields(definition: &str) -> Fields {
             ("subdomain", Label),
             ("terminationGracePeriodSeconds", Whole(0, i64::MAX)),
             ("securityContext", Object("PodSecurityContext")),
+            ("automountServiceAccountToken", Boolean),
             ("affinity", Object("Affinity")),
             ("volumes", List(&Object("Volume"))),
             ("nodeSelector", LABELS),
@@ -118,7 +119,10 @@ fn fields(definition: &str) -> Fields {
             ("fsGroup", Whole(OF_POD.0, OF_POD.1)),
             ("runAsGroup", Whole(OF_POD.0, OF_POD.1)),
             ("runAsUser", Whole(OF_POD.0, OF_POD.1)),
+            ("runAsNonRoot", Boolean),
+            ("seccompProfile", Object("SeccompProfile")),
         ],
+        "SeccompProfile" => &[("type!", OneOf(&["RuntimeDefault", "Unconfined"]))],
         "LocalObjectReference" => &[("name!", Subdomain)],
         "Container" => &[
             ("name!", Label),
@@ -127,7 +131,12 @@ fn fields(definition: &str) -> Fields {
             ("env", List(&Object("EnvVar"))),
             ("resources", Object("ResourceRequirements")),
             ("volumeMounts", List(&Object("VolumeMount"))),
+            ("securityContext", Object("SecurityContext")),
         ],
+        "SecurityContext" => {
+            &[("allowPrivilegeEscalation", Boolean), ("capabilities", Object("Capabilities"))]
+        }
+        "Capabilities" => &[("drop", List(&Text))],
         "EnvVar" => &[("name!", Variable), ("value", Text), ("valueFrom", Object("EnvVarSource"))],
         "EnvVarSource" => &[("fieldRef", Object("ObjectFieldSelector"))],
         "ObjectFieldSelector" => &[(
