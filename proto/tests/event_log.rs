@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use traind_proto::event_log::{EventLogError, EventLogReader, EventLogWriter, LoggedEvent};
 use traind_proto::v1::event::Kind;
-use traind_proto::v1::{Event, Finished, Log, Step};
+use traind_proto::v1::{ClassCount, DataPrepared, Event, Finished, Log, Step};
 
 fn log_line(message: &str) -> Kind {
     Kind::Log(Log { level: 2, message: message.to_owned() })
@@ -199,4 +199,44 @@ proptest! {
             prop_assert!(refused, "a writer builds on damage");
         }
     }
+}
+
+/// Logs are their users' words: four megabytes of empty events took a hundred in memory, for each reader.
+#[test]
+fn batches_are_small_whatever_a_log_contains() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("events.log");
+    let long = "x".repeat(700 << 10);
+    let mut messages = vec![String::new(); 3000];
+    messages.extend([long, "end".to_owned()]);
+    let all = write_log(&path, &messages);
+    let reader = EventLogReader::open(&path).unwrap();
+    let (mut batches, mut offset) = (Vec::new(), 0);
+    loop {
+        let batch = reader.read_batch(offset).unwrap();
+        let Some(last) = batch.last() else { break };
+        offset = last.next_offset;
+        batches.push(batch);
+    }
+    let sizes: Vec<usize> = batches.iter().map(Vec::len).collect();
+    assert_eq!(sizes, [1000, 1000, 1000, 1, 1]);
+    assert_eq!(batches.concat(), all);
+}
+
+/// An event of a megabyte with a class in each two bytes.
+#[test]
+fn an_event_of_too_many_parts_is_refused() {
+    let written = |classes: usize| {
+        let dir = TempDir::new().unwrap();
+        let path = dir.path().join("events.log");
+        let classes = vec![ClassCount::default(); classes];
+        let prepared = DataPrepared { classes, ..DataPrepared::default() };
+        EventLogWriter::open(&path).unwrap().append(Kind::DataPrepared(prepared)).unwrap();
+        read_all(&path)
+    };
+    let (events, error) = written(65_536);
+    assert_eq!((events.len(), error.is_none()), (1, true));
+    let (events, error) = written(400_000);
+    let corrupt = error.unwrap().to_string();
+    assert!(events.is_empty() && corrupt.contains("too many parts"), "{corrupt}");
 }

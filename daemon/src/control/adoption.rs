@@ -62,9 +62,9 @@ impl Daemon {
     /// Returns the job, and whether nobody follows it yet.
     fn adopt_blocking(&self, folder: &str, caller: Caller) -> Result<(Job, bool), Error> {
         let (settings, store) = (&self.settings, &self.store);
-        // Two requests for one run are answered one after the other.
-        let _one = self.adopting.lock().unwrap_or_else(PoisonError::into_inner);
         let run = find(folder, &caller, settings)?;
+        // Two requests for one run are answered one after the other. None waits for a file system that does not answer.
+        let _one = self.adopting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(job) = follower(store, settings, &run)? {
             return Ok((job, false));
         }
@@ -253,7 +253,7 @@ fn began(folder: &Path, owner: Account, attempt: u32) -> Option<i64> {
     let log = EventLogReader::of_file(open(&path, owner).ok()?, &path);
     let (mut offset, mut began) = (0, None);
     while offset < SEARCHED_BYTES_MAX
-        && let Some(events) = log.read_from(offset).ok().filter(|events| !events.is_empty())
+        && let Some(events) = log.read_batch(offset).ok().filter(|events| !events.is_empty())
     {
         for logged in events {
             offset = logged.next_offset;

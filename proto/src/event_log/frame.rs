@@ -6,12 +6,17 @@ use prost::Message;
 
 use super::EventLogError;
 use crate::v1::Event;
+use crate::v1::event::Kind;
 
 /// Bytes in front of the payload.
 pub(super) const HEADER_BYTES: usize = 12;
 
 /// The largest payload. A length above it is damage, not an event.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
+
+/// The most parts of an event, such as classes: more than any run reports. Parts without content take two bytes each in
+/// a log, and thirty in memory.
+const PARTS_MAX: usize = 100_000;
 
 /// The content of the bytes at an offset.
 #[derive(Debug)]
@@ -54,8 +59,22 @@ pub(super) fn decode(bytes: &[u8]) -> Decoded {
         return Decoded::Corrupt("payload checksum differs");
     }
     match Event::decode(payload) {
+        Ok(event) if parts(&event) > PARTS_MAX => Decoded::Corrupt("event has too many parts"),
         Ok(event) => Decoded::Event(Box::new(event), HEADER_BYTES + length),
         Err(_) => Decoded::Corrupt("payload is not an event"),
+    }
+}
+
+/// The number of an event's parts.
+fn parts(event: &Event) -> usize {
+    match &event.kind {
+        Some(Kind::Started(started)) => started.cores.len(),
+        Some(Kind::DataPrepared(prepared)) => prepared.classes.len(),
+        Some(Kind::ModelLoaded(loaded)) => loaded.initialized.len() + loaded.unexpected.len(),
+        Some(Kind::Step(step)) => step.metrics.len(),
+        Some(Kind::Evaluated(evaluated)) => evaluated.metrics.len(),
+        Some(Kind::Finished(finished)) => finished.metrics.len(),
+        _ => 0,
     }
 }
 

@@ -86,7 +86,7 @@ fn read_spec(run_dir: &RunDir) -> Option<RunSpec> {
 /// possible.
 fn replay_events(store: &Store, run_dir: &RunDir, spec: &RunSpec) -> Result<(), StoreError> {
     let mut offset = 0;
-    while let Ok(logged) = run_dir.open_events_log().and_then(|log| log.read_from(offset)) {
+    while let Ok(logged) = run_dir.open_events_log().and_then(|log| log.read_batch(offset)) {
         let Some(last) = logged.last() else { break };
         offset = last.next_offset;
         for chunk in logged.chunk_by(|_, next| attempt(next).is_none()) {

@@ -13,7 +13,7 @@ use crate::jobs::state::JobState;
 
 /// Bounds what a page of events, and the statistics of all splits, take in memory: a runner's events may be its user's
 /// words, of a megabyte each.
-const EVENTS_BYTES_MAX: usize = 1 << 20;
+const EVENTS_BYTES_MAX: usize = 256 << 10;
 const SPLITS_BYTES_MAX: usize = 4 << 20;
 
 /// The result of resolving a reference to a job.

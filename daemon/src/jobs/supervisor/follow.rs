@@ -283,7 +283,7 @@ fn copy(
     may_be_torn: bool,
 ) -> Result<Option<Job>, FollowError> {
     let log = run_dir.open_events_log()?;
-    let logged = match log.read_from(offset) {
+    let logged = match log.read_batch(offset) {
         Err(EventLogError::Corrupt { .. }) if may_be_torn && log.is_torn(offset)? => {
             return Ok(None);
         }

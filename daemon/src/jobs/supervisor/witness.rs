@@ -22,7 +22,7 @@ fn report(run_dir: &RunDir, rank: u32, attempt: u32) -> Option<v1::Failure> {
     // A host that did not run has no log, and one that died left an event incomplete.
     let log = run_dir.open_host_events_log(rank).ok()?;
     let (mut offset, mut is_of_attempt, mut newest) = (0, false, None);
-    while let Some(events) = log.read_from(offset).ok().filter(|events| !events.is_empty()) {
+    while let Some(events) = log.read_batch(offset).ok().filter(|events| !events.is_empty()) {
         for logged in events {
             offset = logged.next_offset;
             newest = None;

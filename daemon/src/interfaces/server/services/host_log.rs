@@ -8,6 +8,7 @@ use traind_proto::v1;
 
 use crate::control::daemon::Daemon;
 use crate::control::error::Error;
+use crate::interfaces::server::quota::Permit;
 use crate::interfaces::server::stream::{self, Messages, Sender};
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::store::{Job, Store};
@@ -26,15 +27,18 @@ pub(crate) fn check(job: &Job, host: u32) -> Result<(), Error> {
     Err(Error::Request { field: "host", description })
 }
 
-/// Streams the events of `host`, up to the newest one, or with `follow` to the job's end.
+/// Streams the events of `host` with a permit of its reader, up to the newest one, or with `follow` to the job's end.
 pub(crate) fn events(
     daemon: Arc<Daemon>,
     job: Job,
     host: u32,
     follow: bool,
+    permit: Permit,
 ) -> Messages<v1::Event> {
     stream::fed(daemon.closing.clone(), CHANNEL, |sender| async move {
-        feed(&daemon, &job, host, follow, &sender).await
+        let fed = feed(&daemon, &job, host, follow, &sender).await;
+        drop(permit);
+        fed
     })
 }
 
@@ -79,7 +83,7 @@ fn read(
         0 => run_dir.open_events_log(),
         host => run_dir.open_host_events_log(host),
     };
-    let events = match log.and_then(|log| log.read_from(offset)) {
+    let events = match log.and_then(|log| log.read_batch(offset)) {
         // The runner is about to write it.
         Err(EventLogError::Io { source, .. })
             if source.kind() == std::io::ErrorKind::NotFound && !has_ended =>

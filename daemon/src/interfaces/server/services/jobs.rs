@@ -14,6 +14,7 @@ use crate::control::daemon::Daemon;
 use crate::control::error::Error;
 use crate::interfaces::convert;
 use crate::interfaces::server::guard::{audited, peer};
+use crate::interfaces::server::quota::Quota;
 use crate::interfaces::server::stream::Messages;
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::state::JobState;
@@ -22,16 +23,19 @@ use crate::jobs::wire;
 
 const PAGE_SIZE_DEFAULT: usize = 100;
 const PAGE_SIZE_MAX: i32 = 1000;
+/// The most streams of hosts' events of one user: each has a batch of a log in memory.
+const HOST_LOGS_OF_USER_MAX: usize = 64;
 /// Half of what clients take: jobs have words of their users.
 const PAGE_BYTES_MAX: usize = 8 << 20;
 
 pub(crate) struct Jobs {
     daemon: Arc<Daemon>,
+    host_logs: Quota,
 }
 
 impl Jobs {
     pub(crate) fn new(daemon: Arc<Daemon>) -> Jobs {
-        Jobs { daemon }
+        Jobs { daemon, host_logs: Quota::new(HOST_LOGS_OF_USER_MAX) }
     }
 
     /// Refuses new work while the daemon closes.
@@ -165,11 +169,13 @@ impl v1::jobs_server::Jobs for Jobs {
         request: Request<v1::WatchHostRequest>,
     ) -> Result<Response<Self::WatchHostStream>, Status> {
         self.admit()?;
-        let scope = peer::caller(&request)?.scope();
+        let caller = peer::caller(&request)?;
         let v1::WatchHostRequest { job_id, host, follow } = request.into_inner();
-        let job = self.daemon.get(&job_id, scope).await?;
+        let job = self.daemon.get(&job_id, caller.scope()).await?;
         host_log::check(&job, host)?;
-        Ok(Response::new(host_log::events(self.daemon.clone(), job, host, follow)))
+        let permit = self.host_logs.take(&caller.user);
+        let permit = permit.ok_or(Error::Busy { what: "streams of hosts' events for one user" })?;
+        Ok(Response::new(host_log::events(self.daemon.clone(), job, host, follow, permit)))
     }
 
     async fn cancel_job(
