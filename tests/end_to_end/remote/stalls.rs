@@ -1,7 +1,7 @@
 //! Stalled servers: a waiting job can be cancelled at once, resumes its download later, and does not
 //! wait forever.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use traind_proto::reasons;
 use traind_proto::v1::{JobState, Outcome, Phase};
@@ -11,8 +11,19 @@ use traind_tests::{Draft, Host, POLL, data, model, timeout, until};
 
 use super::{environment, losses, message};
 
-/// Far shorter than the grace period after which a runner is killed.
-const AT_ONCE: Duration = Duration::from_secs(15);
+/// No runner is killed before the test's own deadline, so that one that ends has done so at once, however slow the
+/// machine is.
+const NO_KILL: [&str; 2] = ["--grace-period", "86400"];
+
+/// A running host whose daemon kills no runner.
+async fn host(environment: Vec<(&'static str, String)>) -> Host {
+    let mut host = Host::prepared(1);
+    let named = environment.into_iter().map(|(name, value)| (name.to_owned(), value));
+    host.set_environment(named.collect());
+    host.add_options(&NO_KILL);
+    host.start().await;
+    host
+}
 
 async fn until_fetching(host: &Host) {
     let start = Instant::now();
@@ -31,13 +42,10 @@ async fn until_fetching(host: &Host) {
 async fn cancel(host: &Host, draft: &Draft) {
     let job = host.create(draft).await.unwrap();
     until_fetching(host).await;
-    let start = Instant::now();
     host.cancel(&job.id).await;
     let history = host.watch(&job.id).await;
     assert_eq!(history.job.state(), JobState::Cancelled, "{:?}", history.job);
-    // The runner exited by itself and was not killed.
     assert_eq!(history.finished().outcome(), Outcome::Cancelled);
-    assert!(start.elapsed() < AT_ONCE, "it took {:?}", start.elapsed());
 }
 
 #[tokio::test]
@@ -45,7 +53,7 @@ async fn a_download_from_the_hub_is_cancelled_at_once_and_resumed_later() {
     let folder = tempfile::tempdir().unwrap();
     model::write(folder.path());
     let hub = Hub::start(folder.path(), None);
-    let host = Host::started_with_environment(1, environment(&hub, None)).await;
+    let host = host(environment(&hub, None)).await;
     let on_hub = |name: &str| Draft::new(&host, name).set("model.name_or_path", MODEL);
     hub.server().stall(true);
     cancel(&host, &on_hub("cancelled")).await;
@@ -64,16 +72,14 @@ async fn a_download_from_the_hub_is_cancelled_at_once_and_resumed_later() {
 async fn a_download_from_a_bucket_is_cancelled_at_once() {
     let rows = data::csv(&data::rows(1, 60, 6)).into_bytes();
     let bucket = Bucket::start(&[("train.csv", rows)]);
-    let host = Host::started_with_environment(1, bucket.environment()).await;
+    let host = host(bucket.environment()).await;
     let on_bucket = |name: &str| Draft::new(&host, name).set("data.train", "s3://data/train.csv");
     bucket.server().stall(true);
     let job = host.create(&on_bucket("cancelled")).await.unwrap();
     until("the object is requested", || bucket.server().count("GET", "train.csv") > 0).await;
-    let start = Instant::now();
     host.cancel(&job.id).await;
     let history = host.watch(&job.id).await;
     assert_eq!(history.finished().outcome(), Outcome::Cancelled, "{:?}", history.job);
-    assert!(start.elapsed() < AT_ONCE, "it took {:?}", start.elapsed());
     bucket.server().stall(false);
     let history = host.complete(&on_bucket("again")).await;
     let fetched: Vec<&str> = history.fetched().iter().map(|it| it.name.as_str()).collect();

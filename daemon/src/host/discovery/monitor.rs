@@ -327,7 +327,7 @@ mod tests {
         let monitor = Monitor::start(program);
         let start = Instant::now();
         while monitor.statistics().is_empty() {
-            assert!(start.elapsed() < Duration::from_secs(30));
+            assert!(start.elapsed() < Duration::from_secs(180));
             std::thread::sleep(Duration::from_millis(10));
         }
         assert_eq!(monitor.statistics()[&1].utilization_percent, Some(0.5));

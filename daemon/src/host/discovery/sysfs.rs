@@ -443,7 +443,7 @@ mod tests {
 
     /// Reads until there is a value: readings in close succession repeat the one before.
     fn first<T>(mut read: impl FnMut() -> Option<T>) -> T {
-        let deadline = Instant::now() + std::time::Duration::from_secs(30);
+        let deadline = Instant::now() + std::time::Duration::from_secs(180);
         loop {
             if let Some(value) = read() {
                 return value;

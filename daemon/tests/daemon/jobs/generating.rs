@@ -10,8 +10,11 @@ use crate::security::access::own_user;
 use crate::support::host::{Host, until_file};
 use crate::support::runner::{STOPS_WHEN_ASKED, install_generator};
 
+/// Generators of the lowest priority hardly run on a busy machine, and tests wait for them.
+const KEEP_PRIORITY: &str = "--test-keep-priority";
+
 /// A host whose only job waits, and generates texts. No run counts in shares.
-async fn host_with_job() -> (Host, String) {
+async fn host_with_job(options: &[&str]) -> (Host, String) {
     let mut host = Host::new(1, STOPS_WHEN_ASKED);
     let user = own_user();
     let access = format!(
@@ -20,6 +23,7 @@ async fn host_with_job() -> (Host, String) {
     );
     fs::write(host.path("access.yaml"), access).unwrap();
     host.options = vec!["--access".to_owned(), host.path("access.yaml").display().to_string()];
+    host.options.extend(options.iter().map(|option| (*option).to_owned()));
     host.start().await;
     let mut request = host.request("writer", 1);
     let task = "task: sequence-classification, num_labels: 2";
@@ -40,7 +44,7 @@ async fn generate(host: &Host, id: &str) -> Result<GeneratedTexts, Status> {
 
 #[tokio::test]
 async fn generators_count_in_fair_shares_however_they_end_and_hold_no_cores() {
-    let (host, id) = host_with_job().await;
+    let (host, id) = host_with_job(&[KEEP_PRIORITY]).await;
     let before = used(&host).await;
     install_generator(&host.path(""), BUSY);
     let texts = generate(&host, &id).await.unwrap();
@@ -74,7 +78,7 @@ async fn generators_count_in_fair_shares_however_they_end_and_hold_no_cores() {
 /// They give up processor time and memory to jobs, also where the kernel shares processors by session.
 #[tokio::test]
 async fn generators_yield_to_jobs() {
-    let (host, id) = host_with_job().await;
+    let (host, id) = host_with_job(&[]).await;
     install_generator(&host.path(""), "cat /proc/$$/oom_score_adj /proc/$$/stat > own");
     generate(&host, &id).await.unwrap();
     let own = fs::read_to_string(host.path("own")).unwrap();

@@ -146,6 +146,8 @@ async fn planners_and_preparations_count_in_fair_shares_however_they_end() {
     );
     fs::write(host.path("access.yaml"), access).unwrap();
     host.options = vec!["--access".to_owned(), host.path("access.yaml").display().to_string()];
+    // Preparations of the lowest priority hardly run on a busy machine.
+    host.options.push("--test-keep-priority".to_owned());
     host.start().await;
     install_planner(&host.path(""), &format!("{BUSY}; echo 'no such model' >&2; exit 1"));
     let job = host.submit_with("planned", "cores: 1, prepare: false").await;

@@ -26,10 +26,10 @@ fi
 say started; touch died; kill -9 $$";
 
 /// Trains for two steps and then does nothing for ever; hears SIGTERM late.
-const HANGS: &str = "say started; say_steps 1 2; trap '' TERM INT; while :; do sleep 0.1; done";
+const HANGS: &str = "say started; say_two_steps; trap '' TERM INT; while :; do sleep 0.1; done";
 
 /// Trains for two steps and then hangs, but handles signals.
-const IDLES: &str = "say started; say_steps 1 2
+const IDLES: &str = "say started; say_two_steps
 trap 'say cancelled; exit 3' TERM INT; while :; do sleep 0.1; done";
 
 const AT_ONCE: [&str; 2] = ["--restart-delay", "0"];
@@ -74,7 +74,7 @@ async fn wrong_data_fails_the_job_at_once() {
 #[tokio::test]
 async fn a_delayed_restart_survives_the_daemon_and_blocks_no_job() {
     let mut host =
-        Host::started_with(1, "say started; kill -9 $$", &["--restart-delay", "60"]).await;
+        Host::started_with(1, "say started; kill -9 $$", &["--restart-delay", "300"]).await;
     let job = host.submit_with("first", "cores: 1, max_restarts: 1").await;
     host.until(&job.id, |job| job.restarts == 1).await;
     host.kill_daemon();
@@ -84,7 +84,7 @@ async fn a_delayed_restart_survives_the_daemon_and_blocks_no_job() {
     let other = host.submit("second", 1).await;
     host.until_state(&other.id, JobState::Completed).await;
     let job = host.get(&job.id).await;
-    let expect = (JobState::Pending, "will be restarted after 60 s (restart 1 of 1)");
+    let expect = (JobState::Pending, "will be restarted after 300 s (restart 1 of 1)");
     assert_eq!((job.state(), job.waiting_reason.as_str()), expect);
     assert_eq!(host.cancel(&job.id).await.unwrap().state(), JobState::Cancelled);
 }

@@ -1,7 +1,6 @@
 //! Services besides jobs: health, reflection, cores and plugins.
 
 use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
 
 use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
@@ -10,7 +9,7 @@ use traind_proto::v1::plugins_client::PluginsClient;
 use traind_proto::v1::{self, CoreUsage, JobState, Phase};
 
 use crate::support::answers::answer_as_runner;
-use crate::support::host::{Host, lives, until, until_file};
+use crate::support::host::{Host, PATIENCE, lives, until, until_file};
 use crate::support::runner::{COMPLETES, STOPS_WHEN_ASKED};
 
 #[tokio::test]
@@ -99,7 +98,7 @@ async fn cores_show_their_job_and_its_runners_status() {
     let request = v1::WatchCoresRequest { period_ms: 100, ..Default::default() };
     let mut readings = client.watch_cores(request).await.unwrap().into_inner();
     for _ in 0..3 {
-        let reading = tokio::time::timeout(Duration::from_secs(5), readings.message());
+        let reading = tokio::time::timeout(PATIENCE, readings.message());
         let reading = reading.await.unwrap().unwrap().unwrap();
         assert_eq!(reading.cores[0].usage, Some(usage));
     }
@@ -115,7 +114,7 @@ async fn a_runner_that_does_not_answer_does_not_block_the_list_of_cores() {
         std::os::unix::net::UnixListener::bind(host.run_dir(&job.id).join("runner.sock")).unwrap();
     let mut client = host.cores().await;
     let list = client.list_cores(v1::ListCoresRequest::default());
-    let list = tokio::time::timeout(Duration::from_secs(5), list).await.unwrap().unwrap();
+    let list = tokio::time::timeout(PATIENCE, list).await.unwrap().unwrap();
     let core = &list.get_ref().cores[0];
     assert_eq!((core.job_id.as_str(), core.usage), (job.id.as_str(), None));
 }

@@ -41,6 +41,8 @@ const PRELUDE: &str = r#"#!/bin/sh
 frames=$(dirname "$0")/frames
 say() { cat "$frames/$1" >> "$run_dir/events.log"; }
 say_steps() { step=$1; while [ "$step" -le "$2" ]; do say "step-$step"; step=$((step + 1)); done; }
+# In one write, so that no time passes between them.
+say_two_steps() { cat "$frames/step-1" "$frames/step-2" > two-steps; cat two-steps >> "$run_dir/events.log"; }
 run_dir=$1
 if [ "$1" = plan ]; then
   request=$(cat)

@@ -137,7 +137,7 @@ fn lend(client: &Client, offset: usize) -> (Buffer, bool, Arc<AtomicBool>) {
 }
 
 fn becomes_true(flag: &AtomicBool) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(180);
     while !flag.load(Ordering::SeqCst) && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(1));
     }

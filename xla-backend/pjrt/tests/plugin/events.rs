@@ -21,7 +21,7 @@ fn completion_is_waited_for_asked_for_and_told() {
     assert!(done.is_ready().unwrap());
     done.on_ready(move |result| sender.send(result).unwrap()).unwrap();
     for _ in 0..2 {
-        receiver.recv_timeout(Duration::from_secs(10)).unwrap().unwrap();
+        receiver.recv_timeout(Duration::from_secs(180)).unwrap().unwrap();
     }
 }
 

@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn processes_exchange_what_they_have() {
         let root = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(180);
         let run = |index: usize| {
             let processes = Processes::new(vec![1; 3], index);
             match index {
@@ -356,7 +356,7 @@ mod tests {
             }
             // The bytes of each process have another size, and one has none.
             let own = |index: usize| vec![index as u8; 100_000 * index];
-            let found = processes.exchange(&own(index), Duration::from_secs(20)).unwrap();
+            let found = processes.exchange(&own(index), Duration::from_secs(180)).unwrap();
             assert!(found == [own(0), own(1), own(2)], "process {index}");
             processes
         };
