@@ -1,8 +1,11 @@
 //! Jobs on CPUs whose layers compute no padding.
 
+use std::fs;
+use std::path::Path;
+
 use serde_json::{Value, json};
 use traind_proto::v1::event::Kind;
-use traind_tests::{Draft, Host, data};
+use traind_tests::{Draft, Host, data, model};
 
 use crate::tasks::predictions;
 use crate::tasks::rows::{jsonl, words_up_to};
@@ -33,6 +36,40 @@ async fn words_are_labelled_without_padding_as_with_padding() {
 async fn texts_are_embedded_without_padding_as_with_padding() {
     let host = Host::started(2).await;
     check(&host, |name| pairs_draft(&host, name)).await;
+}
+
+/// Published decoders that embed texts by their last token pad before them.
+#[tokio::test]
+async fn texts_behind_padding_are_embedded_without_it() {
+    let host = Host::started(2).await;
+    check(&host, |name| {
+        let draft = pairs_draft(&host, name).set("embedding.pooling_mode", "lasttoken");
+        write_left_padded(&draft.path("model"), "qwen3-causal-lm");
+        draft
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn decoders_classify_texts_behind_padding_without_it() {
+    let host = Host::started(2).await;
+    check(&host, |name| {
+        let draft = Draft::new(&host, name).with_long_rows();
+        write_left_padded(&draft.path("model"), "qwen3-sequence-classification");
+        draft
+    })
+    .await;
+}
+
+/// A BERT classifies by the first place of a row, where padding may stand.
+#[tokio::test]
+async fn padding_that_a_head_reads_is_computed() {
+    let host = Host::started(1).await;
+    let draft = Draft::new(&host, "first").with_long_rows();
+    write_left_padded(&draft.path("model"), "bert-sequence-classification");
+    let history = host.complete(&draft).await;
+    let logs = history.log_messages();
+    assert!(!logs.iter().any(|log| log.contains("without its padding")), "{logs:?}");
 }
 
 /// Each part of a batch is packed by itself. Parts of five rows do not divide a batch.
@@ -84,6 +121,22 @@ async fn pairs_are_evaluated_without_padding_as_with_padding() {
             assert!((value - expect).abs() <= 1e-6, "{value}, {expect}");
         }
     }
+}
+
+/// Writes the model of a fixture with more positions, and a tokenizer that pads before texts.
+fn write_left_padded(folder: &Path, fixture: &str) {
+    model::write_fixture(folder, fixture);
+    let set = |file: &str, keys: &[(&str, Value)]| {
+        let path = folder.join(file);
+        let mut content: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        keys.iter().for_each(|(key, value)| content[*key] = value.clone());
+        fs::write(path, content.to_string()).unwrap();
+    };
+    if fixture.starts_with("qwen3") {
+        let keys = [("max_position_embeddings", json!(64)), ("pad_token_id", json!(0))];
+        set("config.json", &keys);
+    }
+    set("tokenizer_config.json", &[("padding_side", json!("left"))]);
 }
 
 /// Short texts beside long ones, which padded batches make as long.

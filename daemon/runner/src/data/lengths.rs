@@ -366,8 +366,7 @@ fn may_pack(job: &JobFile, model: &Model, padding: Padding) -> bool {
         && job.data.padded_lengths_max.is_none()
         && !pads_to_given(job)
         && !padding.is_attended
-        // The head reads the first position of each row, which has to be a token.
-        && padding.side == PaddingSide::Right
+        && (padding.side == PaddingSide::Right || !model.reads_padding_ahead())
 }
 
 /// Whether a task's head reads no padding, whose states are zeros then, and the tokens of a batch are known ahead: the

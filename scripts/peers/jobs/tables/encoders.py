@@ -134,3 +134,18 @@ CASES |= {
     )
     for family in WITHOUT_A_TABLE
 }
+
+# Long texts beside short ones, whose padding the layers leave out; decoders classify by the last token.
+UNEVEN = [
+    {**row, "text": " ".join([row["text"]] * (1 + 4 * (at % 8 == 0)))} for at, row in enumerate(texts.classified(64))
+]
+LEFT = {"tokenizer": {"padding_side": "left"}}
+CASES |= {
+    f"behind-padding-of-{family}": classes(
+        UNEVEN, family=family, spec=LEFT, data={"max_length": 64}, train={"per_device_train_batch_size": 16}
+    )
+    for family in ["qwen3", "gpt2", "bert"]
+}
+CASES["behind-padding-without-a-token"] = classes(
+    [*UNEVEN[:15], {"text": "", "label": 1}], family="llama", spec=LEFT, data={"max_length": 64}
+)

@@ -63,3 +63,13 @@ CASES |= {
     "reranked-by-scores-evaluated-by-lists": ranked(rows(PASSAGES[:2], 14, "score"), listed(7, 73), loss="mse"),
 }
 CASES["triplets-evaluated-by-pairs-on-two-cores"].job["resources"] = {"cores": 2}
+
+# As published decoders embed texts, and as layers leave out padding: short texts beside long ones.
+CASES["embedded-by-last-tokens-behind-padding"] = of(
+    "embedding",
+    [{**row, "positive": " ".join([row["positive"]] * 5)} for row in rows(COLUMNS[:2], 32)],
+    "qwen3",
+    spec={"tokenizer": {"padding_side": "left"}, "template": ""},
+    data={"max_length": 48},
+    embedding={"loss": "multiple_negatives_ranking", "pooling_mode": "lasttoken"},
+)

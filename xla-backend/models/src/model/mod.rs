@@ -211,6 +211,12 @@ impl Model {
         self.body.packs_tokens()
     }
 
+    /// Whether its head reads padding that stands before the tokens of a row. Layers that leave it out give it states of
+    /// zeros.
+    pub fn reads_padding_ahead(&self) -> bool {
+        self.head.reads().reads_padding_ahead()
+    }
+
     /// Whether packed tokens also attend to each other without padding, where a platform has
     /// [a kernel](traind_xla::ops::PackedRows::has_kernel). Learned scores are those of padded rows.
     pub fn attends_packed_tokens(&self) -> bool {

@@ -46,4 +46,11 @@ impl<'a> Reads<'a> {
             Reads::Labelled => Some(lengths.predicted_positions).filter(|&predicted| predicted > 0),
         }
     }
+    /// Whether padding before a row's tokens is read: at the first place, or at the one before the first label.
+    pub(super) fn reads_padding_ahead(&self) -> bool {
+        match self {
+            Reads::First | Reads::BeforeLabels => true,
+            Reads::All | Reads::OneOfRow(_) | Reads::Labelled => false,
+        }
+    }
 }

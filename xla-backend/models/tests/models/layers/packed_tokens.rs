@@ -12,7 +12,10 @@ const POSITIONS: usize = 6;
 /// Positions of a packed row on average: two slots more than there are tokens.
 const PACKED: usize = 4;
 /// The positions of each row's tokens.
-const SPANS: [[usize; 2]; 3] = [[0, 5], [0, 2], [0, 3]];
+type Spans = [[usize; 2]; 3];
+const SPANS: Spans = [[0, 5], [0, 2], [0, 3]];
+/// The same tokens behind padding.
+const SPANS_BEHIND_PADDING: Spans = [[1, 6], [4, 6], [3, 6]];
 
 fn model(model_type: &str) -> Model {
     let keys: Map<_, _> = json!({
@@ -33,11 +36,11 @@ fn model(model_type: &str) -> Model {
 }
 
 /// The ids, the mask, and the places of tokens in padded rows and in packed ones.
-fn batch(trace: &Trace, is_packed: bool) -> Batch {
-    let (places, slots) = (SPANS.len() * POSITIONS, SPANS.len() * PACKED);
+fn batch(trace: &Trace, spans: Spans, is_packed: bool) -> Batch {
+    let (places, slots) = (spans.len() * POSITIONS, spans.len() * PACKED);
     let [mut ids, mut mask] = [vec![0.0; places], vec![0.0; places]];
     let (mut packed, mut padded) = (vec![places as f64; slots], vec![slots as f64; places]);
-    let tokens = SPANS.iter().enumerate();
+    let tokens = spans.iter().enumerate();
     let tokens = tokens.flat_map(|(row, [start, end])| (*start..*end).map(move |at| (row, at)));
     for (token, (row, at)) in tokens.enumerate() {
         let place = row * POSITIONS + at;
@@ -46,7 +49,7 @@ fn batch(trace: &Trace, is_packed: bool) -> Batch {
     }
     let mut batch = Batch::new();
     let mut insert = |name: &str, width: usize, values: &[f64]| {
-        let values = trace.constant(DType::S32, &[SPANS.len(), width], values).unwrap();
+        let values = trace.constant(DType::S32, &[spans.len(), width], values).unwrap();
         batch.insert(name, values);
     };
     insert("input_ids", POSITIONS, &ids);
@@ -61,23 +64,28 @@ fn batch(trace: &Trace, is_packed: bool) -> Batch {
 /// Logits, and the gradients of their weighted sum by all parameters.
 fn results(
     model_type: &str,
+    spans: Spans,
     is_packed: bool,
     kernels: Kernels,
     gradient_checkpointing: bool,
 ) -> Vec<Vec<f32>> {
-    let pass = TrainingPass { kernels, gradient_checkpointing, rows: SPANS.len() };
+    let pass = TrainingPass { kernels, gradient_checkpointing, rows: spans.len() };
     pass.results(
         &model(model_type),
-        |trace| batch(trace, is_packed),
+        |trace| batch(trace, spans, is_packed),
         |output| output.logits.values.clone(),
     )
 }
 
 /// Checks a family with its own kernels, also where activations are recomputed, and without kernels.
 fn check(model_type: &str, cases: &[(Kernels, bool)]) {
-    let padded = results(model_type, false, Kernels::Own, false);
+    check_spans(model_type, SPANS, cases);
+}
+
+fn check_spans(model_type: &str, spans: Spans, cases: &[(Kernels, bool)]) {
+    let padded = results(model_type, spans, false, Kernels::Own, false);
     for (kernels, checkpoints) in cases {
-        let packed = results(model_type, true, *kernels, *checkpoints);
+        let packed = results(model_type, spans, true, *kernels, *checkpoints);
         check_alike(&format!("{model_type}, {kernels:?}"), &packed, &padded);
     }
 }
@@ -105,5 +113,14 @@ fn packed_tokens_see_those_before_them() {
     check("llama", &[(Kernels::Own, false), (Kernels::None, true)]);
     for model_type in ["gpt2", "gemma2", "qwen3"] {
         check(model_type, &[(Kernels::Own, false)]);
+    }
+}
+
+/// Their heads read the last token of each row.
+#[test]
+fn tokens_behind_padding_are_packed_as_those_before_it() {
+    for model_type in ["llama", "qwen3", "gemma2", "gpt2"] {
+        let cases = [(Kernels::Own, false), (Kernels::None, true)];
+        check_spans(model_type, SPANS_BEHIND_PADDING, &cases);
     }
 }
