@@ -3,7 +3,7 @@
 Weights of random models are enlarged first, and saved so: otherwise all texts would be the same word, again and again.
 Then random adapters are put on them, saved in a folder of their own, and generate too.
 
-usage: generate.py MODEL_DIR ADAPTERS_DIR TEXTS.csv MAX_NEW_TOKENS OUT.json
+usage: generate.py MODEL_DIR ADAPTERS_DIR TEXTS.csv MAX_NEW_TOKENS SEED OUT.json
 """
 
 import json
@@ -24,7 +24,6 @@ ENLARGED = 4.0
 ENDS_OF = 4
 WAYS = {"greedy": 1, "4 beams": 4}
 RANK = 4
-SEED = 1
 # The second matrix of an adapter begins as zeros, which change no text.
 DEVIATION = 0.05
 
@@ -39,12 +38,12 @@ def load(folder):
     return model
 
 
-def adapt(model, folder):
+def adapt(model, folder, seed):
     """Puts random adapters on all layers, and saves them without a tokenizer, as PEFT does."""
     task = "SEQ_2_SEQ_LM" if model.config.is_encoder_decoder else "CAUSAL_LM"
     settings = peft.LoraConfig(task_type=task, r=RANK, target_modules="all-linear")
     # A text that differs can be looked into only with the same adapters.
-    torch.manual_seed(SEED)
+    torch.manual_seed(seed)
     adapted = peft.get_peft_model(model, settings).eval()
     for name, parameter in adapted.named_parameters():
         if "lora_B" in name:
@@ -89,7 +88,7 @@ def ended(tokens, model):
 if __name__ == "__main__":
     # Threads only wait for each other in models as small as these.
     torch.set_num_threads(1)
-    folder, adapters, texts, length, out = sys.argv[1:]
+    folder, adapters, texts, length, seed, out = sys.argv[1:]
     folder, length = Path(folder), int(length)
     # As tokenizer.json has it: AutoTokenizer would put Qwen's own class in place of the folder's.
     tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
@@ -99,7 +98,7 @@ if __name__ == "__main__":
     model.save_pretrained(folder)
     found = {"prompts": prompts}
     for kind in ["model", "adapters"]:
-        model = adapt(model, adapters) if kind == "adapters" else model
+        model = adapt(model, adapters, int(seed)) if kind == "adapters" else model
         found[kind] = {
             way: generate(model, tokenizer, prompts, num_beams=beams, max_new_tokens=length)
             for way, beams in WAYS.items()

@@ -12,6 +12,9 @@ use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::layers::{LongRotary, Rotary};
 
+/// The default of `Phi3Config.original_max_position_embeddings`.
+const PHI_3_POSITIONS: usize = 4096;
+
 /// The rotary embedding of a config for heads of `head_dim`, with a base of `theta` where the config
 /// has none.
 pub(crate) fn resolve(config: &ModelConfig, head_dim: usize, theta: f64) -> Result<Rotary> {
@@ -80,7 +83,7 @@ pub(crate) fn resolve_of_kind(
         "longrope" | "su" => {
             attention_factor = longrope_attention_factor(&rope)?;
             long = Some(LongRotary {
-                positions: rope.positions("original_max_position_embeddings")?,
+                positions: rope.original_positions()?,
                 inverse_frequencies: widened(divided_each(&powers, "long_factor", &rope)?),
             });
             divided_each(&powers, "short_factor", &rope)?
@@ -180,7 +183,7 @@ fn longrope_attention_factor(rope: &RopeConfig<'_>) -> Result<f64> {
     if let Some(given) = rope.optional_number("attention_factor")? {
         return Ok(given);
     }
-    let original = rope.number("original_max_position_embeddings")?;
+    let original = rope.original_positions()? as f64;
     let factor = match rope.optional_number("factor")? {
         Some(factor) => factor,
         None => rope.number("max_position_embeddings")? / original,
@@ -238,7 +241,13 @@ impl<'a> RopeConfig<'a> {
         Ok(self.optional_number(key)?.unwrap_or(default))
     }
 
-    fn positions(&self, key: &str) -> Result<usize> {
+    /// The positions of the longest row with the angles of short ones. A Phi-3 has them outside of the section, where its
+    /// class has a default, whatever stands in the section.
+    fn original_positions(&self) -> Result<usize> {
+        let key = "original_max_position_embeddings";
+        if self.config.model_type()? == "phi3" {
+            return self.config.size_or(key, PHI_3_POSITIONS);
+        }
         let number = self.number(key)?;
         let whole = number.fract() == 0.0 && number < f64::from(1 << 24);
         let problem = || self.error(key, format!("expected a number of positions, found {number}"));
@@ -280,6 +289,8 @@ impl<'a> RopeConfig<'a> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     /// Frequencies in PyTorch 2.9, by their places: `1.0 / (theta ** (torch.arange(0, dim, 2).float() / dim))`.
@@ -297,5 +308,25 @@ mod tests {
         for (place, bits) in expect {
             assert_eq!((1.0 / found[place]).to_bits(), bits, "place {place}");
         }
+    }
+
+    /// As `Phi3Config`, which replaces the number of the section.
+    #[test]
+    fn a_phi_3_has_its_original_positions_outside_of_the_section() {
+        let positions = |model_type: &str, own: Value| {
+            let rope = json!({
+                "rope_type": "longrope", "short_factor": [1.0], "long_factor": [2.0],
+                "original_max_position_embeddings": 8,
+            });
+            let keys = json!({
+                "model_type": model_type, "max_position_embeddings": 64, "rope_scaling": rope,
+                "original_max_position_embeddings": own,
+            });
+            let config = ModelConfig::new("config.json", keys.as_object().unwrap().clone());
+            resolve(&config, 2, 10000.0).unwrap().long.unwrap().positions
+        };
+        assert_eq!(positions("phi3", json!(16)), 16);
+        assert_eq!(positions("phi3", Value::Null), PHI_3_POSITIONS);
+        assert_eq!(positions("llama", json!(16)), 8);
     }
 }

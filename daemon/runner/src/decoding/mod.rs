@@ -12,6 +12,8 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+use std::ops::RangeInclusive;
+
 use rayon::prelude::*;
 use traind_loader::{BatchAxis, BatchSizes};
 use traind_xla::runtime::HostArray;
@@ -64,6 +66,8 @@ pub(crate) struct Generator {
     has_source: bool,
     /// The positions of the model.
     positions: usize,
+    /// The tokens beyond which a text is read anew.
+    rereads_beyond: Option<usize>,
     seed: u64,
 }
 
@@ -77,7 +81,20 @@ impl Generator {
         if has_source {
             settings.decoder_start()?;
         }
-        Ok(Generator { settings, has_source, positions, seed })
+        let rereads_beyond = step.model.rereads_beyond();
+        Ok(Generator { settings, has_source, positions, rereads_beyond, seed })
+    }
+
+    /// The positions that a pass of several tokens needs for prompts of `lengths`, whose texts have `slots`. All texts grow
+    /// by one token at a time, so that the longest of those that are read anew is as much longer as its prompt.
+    pub(crate) fn width(&self, lengths: RangeInclusive<usize>, slots: usize) -> usize {
+        let (shortest, longest) = lengths.into_inner();
+        match self.rereads_beyond {
+            Some(tokens) if slots > tokens => {
+                (tokens + 1 + longest - shortest).clamp(longest, slots.max(longest))
+            }
+            _ => longest,
+        }
     }
 
     /// The slots that texts need behind prompts of up to `prompt` tokens; 1 where there is a source.
@@ -115,16 +132,25 @@ impl Generator {
     ) -> RunResult<Vec<Vec<Vec<u32>>>> {
         let mut searches: Vec<Vec<RowSearch>> =
             shards.iter().map(|shard| self.searches(&sizes, shard)).collect::<RunResult<_>>()?;
-        let inputs = shards.iter().map(|shard| self.prefill_inputs(&sizes, shard));
-        let inputs = inputs.collect::<RunResult<_>>()?;
-        let scores = passes.run(Program::Prefill, sizes, inputs)?;
-        let repeated = scores.into_iter().map(|scores| self.repeated(scores, sizes.rows()));
-        self.advance(&mut searches, repeated.collect(), sizes.rows());
+        let scores = match self.rereads(&sizes) {
+            true => self.read_texts(passes, sizes, &searches)?,
+            false => {
+                let inputs = shards.iter().map(|shard| self.prefill_inputs(&sizes, shard));
+                let inputs = inputs.collect::<RunResult<_>>()?;
+                let scores = passes.run(Program::Prefill, sizes, inputs)?;
+                scores.into_iter().map(|scores| self.repeated(scores, sizes.rows())).collect()
+            }
+        };
+        self.advance(&mut searches, scores, sizes.rows());
         while searches.iter().flatten().any(|search| !search.is_done()) {
-            let inputs = searches.iter().zip(shards);
-            let inputs =
-                inputs.map(|(searches, shard)| self.decode_inputs(&sizes, searches, shard));
-            let scores = passes.run(Program::Decode, sizes, inputs.collect::<RunResult<_>>()?)?;
+            let scores = if searches.iter().flatten().any(|search| self.is_read_anew(search)) {
+                self.read_texts(passes, sizes, &searches)?
+            } else {
+                let inputs = searches.iter().zip(shards);
+                let inputs =
+                    inputs.map(|(searches, shard)| self.decode_inputs(&sizes, searches, shard));
+                passes.run(Program::Decode, sizes, inputs.collect::<RunResult<_>>()?)?
+            };
             self.advance(&mut searches, scores, sizes.rows());
         }
         let texts = |shard: Vec<RowSearch>| shard.into_iter().map(RowSearch::into_tokens).collect();
@@ -144,6 +170,47 @@ impl Generator {
             Ok(RowSearch::new(&self.settings, &start))
         });
         rows.collect()
+    }
+
+    /// [`GenerateStep::rereads`].
+    fn rereads(&self, sizes: &BatchSizes) -> bool {
+        let slots = sizes.get(BatchAxis::TargetPositions);
+        self.rereads_beyond.is_some_and(|tokens| slots > tokens)
+    }
+
+    /// Whether the text has just become so long that its tokens have other states.
+    fn is_read_anew(&self, search: &RowSearch) -> bool {
+        !search.is_done() && self.rereads_beyond.is_some_and(|tokens| search.len() == tokens + 1)
+    }
+
+    /// The scores of the token behind each text, all of whose tokens are read.
+    fn read_texts(
+        &self,
+        passes: &mut impl Passes,
+        sizes: BatchSizes,
+        searches: &[Vec<RowSearch>],
+    ) -> RunResult<Vec<Vec<f32>>> {
+        let inputs = searches.iter().map(|searches| self.text_inputs(&sizes, searches));
+        passes.run(Program::Prefill, sizes, inputs.collect::<RunResult<_>>()?)
+    }
+
+    fn text_inputs(&self, sizes: &BatchSizes, searches: &[RowSearch]) -> RunResult<Vec<HostArray>> {
+        let (texts, width) =
+            (sizes.rows() * self.settings.num_beams, sizes.get(BatchAxis::Positions));
+        let [mut ids, mut mask] = [(); 2].map(|()| vec![0; texts * width]);
+        let mut last = vec![0; texts];
+        for (text, tokens) in searches.iter().flat_map(RowSearch::texts).enumerate() {
+            for (place, token) in tokens.iter().enumerate() {
+                (ids[text * width + place], mask[text * width + place]) = (*token as i32, 1);
+            }
+            last[text] = tokens.len() as i32 - 1;
+        }
+        let dims = [texts, width];
+        Ok(vec![
+            HostArray::from_s32(&dims, &ids)?,
+            HostArray::from_s32(&dims, &mask)?,
+            HostArray::from_s32(&[texts], &last)?,
+        ])
     }
 
     fn prefill_inputs(&self, sizes: &BatchSizes, shard: &ShardRows) -> RunResult<Vec<HostArray>> {

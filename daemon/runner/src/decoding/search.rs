@@ -54,9 +54,14 @@ impl RowSearch {
 
     /// The number of tokens in each beam.
     pub(super) fn len(&self) -> usize {
+        self.texts().first().map_or(0, |text| text.len())
+    }
+
+    /// The tokens of each beam up to now.
+    pub(super) fn texts(&self) -> Vec<&[u32]> {
         match &self.state {
-            State::Text { tokens, .. } => tokens.len(),
-            State::Beams(beams) => beams.texts().next().map_or(0, <[u32]>::len),
+            State::Text { tokens, .. } => vec![tokens],
+            State::Beams(beams) => beams.texts().collect(),
         }
     }
 

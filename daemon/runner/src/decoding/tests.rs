@@ -16,6 +16,9 @@ use traind_xla::runtime::{LazyDevice, LocalCores};
 use super::loaded::LoadedModel;
 use super::{GenerationSettings, Generator, ShardRows};
 
+/// The positions of the models, and the slots of a text.
+const SLOTS: usize = 16;
+
 #[derive(Deserialize)]
 struct Case {
     model: String,
@@ -78,12 +81,14 @@ fn generate(models: &mut Models, case: &Case) -> Vec<Vec<u32>> {
         GenerationSettings::of_model(&models.config(), &models.folder, &case.settings).unwrap();
     let loaded = models.with_beams(settings.num_beams);
     let generator = Generator::new(settings, &loaded.step, 0).unwrap();
-    let longest = case.inputs.iter().map(Vec::len).max().unwrap();
-    let (rows, width) = (case.inputs.len() + 1, longest + 1);
-    assert!(generator.slots(longest).unwrap() <= 16);
+    let lengths = || case.inputs.iter().map(Vec::len);
+    let [shortest, longest] = [lengths().min(), lengths().max()].map(Option::unwrap);
+    let width = generator.width(shortest..=longest, SLOTS).max(longest + 1);
+    let rows = case.inputs.len() + 1;
+    assert!(generator.slots(longest).unwrap() <= SLOTS);
     let sizes = BatchSizes::of_rows(rows)
         .with(BatchAxis::Positions, width as u32)
-        .with(BatchAxis::TargetPositions, 16);
+        .with(BatchAxis::TargetPositions, SLOTS as u32);
     let mut shard = ShardRows {
         input_ids: vec![0; rows * width],
         attention_mask: vec![0; rows * width],
@@ -136,4 +141,10 @@ fn decoders_of_two_kinds_of_layers_generate_the_tokens_of_transformers() {
     check("smollm3-causal-lm");
     check("olmo2-causal-lm");
     check("olmo3-causal-lm");
+}
+
+/// Prompts are shorter than the rows that a LongRoPE has other angles for, and grow beyond them at different steps.
+#[test]
+fn texts_that_outgrow_short_angles_are_read_anew_as_in_transformers() {
+    check("phi3-short-causal-lm");
 }

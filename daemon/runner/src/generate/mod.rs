@@ -162,11 +162,12 @@ fn batch(
 ) -> RunResult<(BatchSizes, ShardRows)> {
     let positions = loaded.step.model.max_positions();
     let rounded = |length: usize| length.next_multiple_of(LENGTH_STEP).min(positions).max(length);
-    let longest = prompts.iter().map(Vec::len).max().unwrap_or_default();
-    let width = rounded(longest);
+    let lengths = || prompts.iter().map(Vec::len);
+    let [shortest, longest] = [lengths().min(), lengths().max()].map(Option::unwrap_or_default);
+    let slots = rounded(generator.slots(longest)?);
+    let width = rounded(generator.width(shortest..=longest, slots));
     // A decoder's prompt takes slots of its own, padding included.
-    let of_prompt = if loaded.step.has_source() { 0 } else { width };
-    let slots = rounded(generator.slots(longest)?.max(of_prompt));
+    let slots = if loaded.step.has_source() { slots } else { slots.max(width) };
     let mut rows = ShardRows {
         input_ids: vec![0; prompts.len() * width],
         attention_mask: vec![0; prompts.len() * width],

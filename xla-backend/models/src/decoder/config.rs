@@ -31,6 +31,9 @@ pub(crate) struct DecoderConfig {
     pub norms: NormPlacement,
     /// The rotary embedding of each layer; `None` for layers without positions.
     pub rotaries: Vec<Option<Rotary>>,
+    /// The tokens from which on a text is read anew where it grows beyond them, instead of from the cache; `None` where
+    /// it never is.
+    pub rereads_beyond: Option<usize>,
     /// The positions that a token of each layer sees, itself among them; `None` for all.
     pub windows: Vec<Option<usize>>,
     /// Whether a token sees none of those behind it. Without, layers have no windows.

@@ -136,6 +136,10 @@ impl Body for Decoder {
         self.config.attention.score_cap.is_none()
     }
 
+    fn rereads_beyond(&self) -> Option<usize> {
+        self.config.rereads_beyond
+    }
+
     fn is_tensor_parallel(&self) -> bool {
         true
     }

@@ -54,6 +54,10 @@ impl Rotary {
             (None, Some(ids)) => {
                 ids.reshape(&[ids.shape().element_count(), 1])?.convert(DType::F32)?
             }
+            (None, None) if frequencies.dims()[0] > 1 => {
+                let of_rows = trace.iota(DType::F32, present.dims(), 1)?;
+                of_rows.reshape(&[frequencies.dims()[0], 1])?
+            }
             (None, None) => trace.iota(DType::F32, &[positions, half], 0)?,
         };
         let angles = position.mul(&frequencies)?;
@@ -61,9 +65,9 @@ impl Rotary {
         Ok(RotaryTable { cos: scaled(angles.cos()?)?, sin: scaled(angles.sin()?)? })
     }
 
-    /// The angles of a pass, f32[1, R / 2]. Rows are long by the longest of a core, whatever it is padded to, those of
-    /// several texts by their longest text, and those of a cache by its slots, so that all of its keys are turned
-    /// alike.
+    /// The angles of a pass, f32[1, R / 2]. Rows are long by the longest of a core, whatever it is padded to, and those of
+    /// several texts by their longest text. Where tokens are cached, each row has angles of its own, as if it was alone:
+    /// f32[B S, R / 2], or f32[B, R / 2] in a pass of one token a row.
     fn frequencies(
         &self,
         cx: &Forward<'_>,
@@ -73,12 +77,15 @@ impl Rotary {
         let dims = [1, self.inverse_frequencies.len()];
         let constant = |values: &[f64]| cx.trace.constant(DType::F32, &dims, values);
         let plain = constant(&self.inverse_frequencies)?;
-        let slots = cx.cache.map(KeyValueCache::slots);
-        let is_long = |long: &&LongRotary| slots.unwrap_or(present.dims()[1]) > long.positions;
+        let longest = match cx.cached_positions() {
+            Some(_) => cx.cache.map_or(1, KeyValueCache::slots),
+            None => present.dims()[1],
+        };
+        let is_long = |long: &&LongRotary| longest > long.positions;
         let Some(long) = self.long.as_ref().filter(is_long) else { return Ok(plain) };
         let long_frequencies = constant(&long.inverse_frequencies)?;
-        if slots.is_some() {
-            return Ok(long_frequencies);
+        if cx.cache.is_some() {
+            return by_row(cx, present, long.positions, [&long_frequencies, &plain]);
         }
         let longest = match position_ids {
             Some(ids) => ids.max(&[0, 1])?.add_scalar(1.0)?,
@@ -88,6 +95,25 @@ impl Rotary {
         let is_long = longest.gt_scalar(long.positions as f64)?.broadcast_to(&dims)?;
         Ok(is_long.select(&long_frequencies, &plain)?)
     }
+}
+
+/// The angles of each token, of `[long, plain]` f32[1, R / 2], by the tokens of its row up to now.
+fn by_row(
+    cx: &Forward<'_>,
+    present: &Tensor,
+    positions: usize,
+    angles: [&Tensor; 2],
+) -> Result<Tensor> {
+    let (length, tokens) = match cx.cached_positions() {
+        Some(place) => (place.add_scalar(1.0)?.convert(DType::F32)?, 1),
+        None => (present.convert(DType::F32)?.sum(&[1])?, present.dims()[1]),
+    };
+    let (rows, half) = (length.dims()[0], angles[0].dims()[1]);
+    let dims = [rows, tokens, half];
+    let is_long = length.gt_scalar(positions as f64)?.reshape(&[rows, 1, 1])?;
+    let [long, plain] = angles.map(|it| it.unsqueeze(0)?.broadcast_to(&dims));
+    let chosen = is_long.broadcast_to(&dims)?.select(&long?, &plain?)?;
+    Ok(chosen.reshape(&[rows * tokens, half])?)
 }
 
 impl RotaryTable {

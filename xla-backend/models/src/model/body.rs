@@ -50,6 +50,11 @@ pub(crate) trait Body: std::fmt::Debug + Send + Sync {
         false
     }
 
+    /// [`super::Model::rereads_beyond`].
+    fn rereads_beyond(&self) -> Option<usize> {
+        None
+    }
+
     /// [`super::Model::is_tensor_parallel`]. A body whose layers do not pass their parts between cores would
     /// compute something else.
     fn is_tensor_parallel(&self) -> bool {

@@ -181,6 +181,12 @@ impl Model {
         self.language_model().is_some()
     }
 
+    /// The tokens beyond which a growing text has other states for all of its tokens, as transformers computes them:
+    /// with the first token behind so many, what is cached is computed anew.
+    pub fn rereads_beyond(&self) -> Option<usize> {
+        self.body.rereads_beyond()
+    }
+
     fn language_model(&self) -> Option<&dyn LanguageModelHead> {
         self.head.as_language_model().filter(|_| self.body.is_generative())
     }

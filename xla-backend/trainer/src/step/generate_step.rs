@@ -17,8 +17,8 @@ use super::Program;
 use crate::error::{Error, Result};
 use crate::state::TrainState;
 
-/// Fetched from each core: the scores of the next token, f32[B, V] of a prefill pass and f32[R, V] of a
-/// decode pass. They are logits, or with several beams logarithms of probabilities.
+/// Fetched from each core: the scores of the next token, f32[B, V] of a prefill pass, or f32[R, V] where it reads each
+/// text ([`GenerateStep::rereads`]), and f32[R, V] of a decode pass. They are logits, or with several beams logarithms of probabilities.
 pub const SCORES: &str = "scores";
 
 /// Inputs of decode passes: the slot of each text's token, and the text of the pass before that it
@@ -76,6 +76,13 @@ impl GenerateStep {
         self.model.inputs().iter().any(|spec| spec.name == "decoder_input_ids")
     }
 
+    /// Whether a text may grow beyond the tokens whose states are kept ([`Model::rereads_beyond`]). Then a prefill pass reads
+    /// each text of a row by itself, since those that are followed differ when they are read anew.
+    pub fn rereads(&self, sizes: &BatchSizes) -> bool {
+        let slots = sizes.get(BatchAxis::TargetPositions);
+        self.model.rereads_beyond().is_some_and(|tokens| slots > tokens)
+    }
+
     /// Declares the cache of batches of `sizes`, whose target positions are the slots of a text.
     pub fn declare_cache(
         &mut self,
@@ -119,10 +126,11 @@ impl GenerateStep {
         let (rows, positions) = (sizes.rows(), sizes.get(BatchAxis::Positions));
         let texts = rows * self.beams;
         let input = |name, dims: &[usize]| StepInput::new(name, Shape::new(DType::S32, dims));
-        let mask = input("attention_mask", &[rows, positions]);
         let mut inputs = Vec::new();
         if program == Program::Prefill {
-            inputs.extend([input("input_ids", &[rows, positions]), mask]);
+            let rows = if self.rereads(sizes) { texts } else { rows };
+            let of_tokens = |name| input(name, &[rows, positions]);
+            inputs.extend(["input_ids", "attention_mask"].map(of_tokens));
             match self.has_source() {
                 true => inputs.push(input("decoder_input_ids", &[rows, 1])),
                 false => inputs.push(input(LAST, &[rows])),
@@ -134,7 +142,7 @@ impl GenerateStep {
             inputs.push(input(ORIGINS, &[texts]));
         }
         if self.has_source() {
-            inputs.push(mask);
+            inputs.push(input("attention_mask", &[rows, positions]));
         }
         inputs
     }
@@ -164,7 +172,7 @@ impl GenerateStep {
         Ok(())
     }
 
-    /// The logits f32[B, V], and the cache with the rows of each beam.
+    /// The logits f32[B, V], or f32[R, V] where texts are read anew, and the cache with the rows of each beam.
     fn prefill(
         &self,
         at: &mut Recording<'_>,
@@ -174,8 +182,10 @@ impl GenerateStep {
         let batch = bind(at, &self.inputs(Program::Prefill, sizes));
         let cache = KeyValueCache::starting(sizes.get(BatchAxis::TargetPositions));
         let logits = self.logits(at, weights, &batch, &cache)?;
+        let rereads = self.rereads(sizes);
         let entries = cache.into_entries().into_iter().map(|entry| match entry.kind {
             CacheKind::Source => Ok(entry),
+            CacheKind::Tokens if rereads => Ok(entry),
             CacheKind::Tokens => {
                 let (key, value) = (self.repeated(&entry.key)?, self.repeated(&entry.value)?);
                 Ok(CacheEntry { key, value, ..entry })

@@ -216,6 +216,7 @@ pub(super) fn resolve_capped(config: &ModelConfig, defaults: &Defaults) -> Resul
         embedding_scale: None,
         residual_dropout: 0.0,
         residual_scale: None,
+        rereads_beyond: None,
         norms: NormPlacement::Before,
         windows: vec![None; layers],
         is_causal: true,

@@ -5,6 +5,7 @@ use super::family::{DecoderFamily, Defaults, LLAMA, decoder_keys, resolve_llama,
 use crate::config::ModelConfig;
 use crate::decoder::DecoderConfig;
 use crate::error::Result;
+use crate::layers::Rotary;
 
 pub(crate) const FAMILY: DecoderFamily = DecoderFamily {
     model_type: "phi3",
@@ -28,6 +29,9 @@ fn resolve(config: &ModelConfig) -> Result<DecoderConfig> {
     let mut phi = resolve_llama(config, &DEFAULTS)?;
     phi.windows.fill(sliding_window(config, None)?);
     phi.fused_projections = true;
+    // As `Phi3ForCausalLM.prepare_inputs_for_generation`; other classes keep the keys that they turned before.
+    let of_long = |rotary: &Rotary| rotary.long.as_ref().map(|long| long.positions);
+    phi.rereads_beyond = phi.rotaries.iter().flatten().find_map(of_long);
     phi.residual_dropout = config.dropout_or("resid_pdrop", 0.0)?;
     Ok(phi)
 }
