@@ -1,4 +1,4 @@
-//! Work that goes on when its caller leaves, since a thread of it cannot be ended: what limits it must count until then.
+//! Work that goes on when its caller leaves, since a thread of it cannot be ended: limits must count it until then.
 
 /// Does the work to its end, also where this future is dropped before.
 pub(crate) async fn detached<T: Send + 'static>(
