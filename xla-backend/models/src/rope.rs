@@ -241,8 +241,8 @@ impl<'a> RopeConfig<'a> {
         Ok(self.optional_number(key)?.unwrap_or(default))
     }
 
-    /// The positions of the longest row with the angles of short ones. A Phi-3 has them outside of the section, where its
-    /// class has a default, whatever stands in the section.
+    /// The positions of the longest row with the angles of short ones. A Phi-3 has them outside of the section, where
+    /// its class has a default, whatever stands in the section.
     fn original_positions(&self) -> Result<usize> {
         let key = "original_max_position_embeddings";
         if self.config.model_type()? == "phi3" {

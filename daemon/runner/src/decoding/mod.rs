@@ -85,8 +85,8 @@ impl Generator {
         Ok(Generator { settings, has_source, positions, rereads_beyond, seed })
     }
 
-    /// The positions that a pass of several tokens needs for prompts of `lengths`, whose texts have `slots`. All texts grow
-    /// by one token at a time, so that the longest of those that are read anew is as much longer as its prompt.
+    /// The positions that a pass of several tokens needs for prompts of `lengths`, whose texts have `slots`. All texts
+    /// grow by one token at a time, so that the longest of those that are read anew is as much longer as its prompt.
     pub(crate) fn width(&self, lengths: RangeInclusive<usize>, slots: usize) -> usize {
         let (shortest, longest) = lengths.into_inner();
         match self.rereads_beyond {

@@ -65,9 +65,9 @@ impl Rotary {
         Ok(RotaryTable { cos: scaled(angles.cos()?)?, sin: scaled(angles.sin()?)? })
     }
 
-    /// The angles of a pass, f32[1, R / 2]. Rows are long by the longest of a core, whatever it is padded to, and those of
-    /// several texts by their longest text. Where tokens are cached, each row has angles of its own, as if it was alone:
-    /// f32[B S, R / 2], or f32[B, R / 2] in a pass of one token a row.
+    /// The angles of a pass, f32[1, R / 2]. Rows are long by the longest of a core, whatever it is padded to, and those
+    /// of several texts by their longest text. Where tokens are cached, each row has angles of its own, as if it was
+    /// alone: f32[B S, R / 2], or f32[B, R / 2] in a pass of one token a row.
     fn frequencies(
         &self,
         cx: &Forward<'_>,

@@ -217,8 +217,8 @@ impl Model {
         self.body.packs_tokens()
     }
 
-    /// Whether its head reads padding that stands before the tokens of a row. Layers that leave it out give it states of
-    /// zeros.
+    /// Whether its head reads padding that stands before the tokens of a row. Layers that leave it out give it states
+    /// of zeros.
     pub fn reads_padding_ahead(&self) -> bool {
         self.head.reads().reads_padding_ahead()
     }

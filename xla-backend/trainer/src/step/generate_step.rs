@@ -17,8 +17,9 @@ use super::Program;
 use crate::error::{Error, Result};
 use crate::state::TrainState;
 
-/// Fetched from each core: the scores of the next token, f32[B, V] of a prefill pass, or f32[R, V] where it reads each
-/// text ([`GenerateStep::rereads`]), and f32[R, V] of a decode pass. They are logits, or with several beams logarithms of probabilities.
+/// Fetched from each core: the scores of the next token, f32[B, V] of a prefill pass, or f32[R, V] where it reads
+/// each text ([`GenerateStep::rereads`]), and f32[R, V] of a decode pass. They are logits, or with several beams
+/// logarithms of probabilities.
 pub const SCORES: &str = "scores";
 
 /// Inputs of decode passes: the slot of each text's token, and the text of the pass before that it
@@ -76,8 +77,8 @@ impl GenerateStep {
         self.model.inputs().iter().any(|spec| spec.name == "decoder_input_ids")
     }
 
-    /// Whether a text may grow beyond the tokens whose states are kept ([`Model::rereads_beyond`]). Then a prefill pass reads
-    /// each text of a row by itself, since those that are followed differ when they are read anew.
+    /// Whether a text may grow beyond the tokens whose states are kept ([`Model::rereads_beyond`]). Then a prefill pass
+    /// reads each text of a row by itself, since those that are followed differ when they are read anew.
     pub fn rereads(&self, sizes: &BatchSizes) -> bool {
         let slots = sizes.get(BatchAxis::TargetPositions);
         self.model.rereads_beyond().is_some_and(|tokens| slots > tokens)
