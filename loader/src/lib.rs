@@ -104,7 +104,10 @@ pub use batch::{
     ArrayValues, BatchArray, BatchAxis, BatchSizes, CoreBatch, PadTo, Padding, answer_factors,
     answer_weights, batch_sums, batch_terms, equal_part_rows,
 };
-pub use chat::{ChatOptions, ChatTemplate, RenderedChat, bos_token, eos_token, named_templates};
+pub use chat::{
+    ChatOptions, ChatTemplate, MessageFormat, PairTemplate, RenderedChat, bos_token, eos_token,
+    named_templates,
+};
 pub use collate::{Collator, HostBatch};
 pub use dataset::{
     Checked, DatasetOptions, FileRows, MixedSet, Mixing, Mixture, OpenSet, Prepared, SplitPart,

@@ -10,6 +10,7 @@ mod json;
 mod marks;
 mod methods;
 mod named;
+mod pairs;
 mod python;
 mod row_texts;
 #[cfg(test)]
@@ -33,6 +34,7 @@ use crate::source::Value;
 use crate::tokenize::TokenSpan;
 
 pub use named::named_templates;
+pub use pairs::{MessageFormat, PairTemplate};
 
 /// The template of a model's tokenizer. Clones share it.
 #[derive(Clone)]

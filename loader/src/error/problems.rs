@@ -172,6 +172,8 @@ pub enum ChatProblem {
     Variables { found: &'static str },
     #[error("the text has U+FDD0 or U+FDD1, which are not characters")]
     Mark,
+    #[error("the chat template does not write the text of a message of the role {role}")]
+    UnwrittenRole { role: &'static str },
     #[error("the chat template fails: {message}")]
     Template { message: String },
     #[error(

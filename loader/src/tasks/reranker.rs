@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::embedding::{joined, texts_and_label};
 use super::{Example, Preprocessor, SetContext, row_labels, text_arrays};
 use crate::batch::{ArraySpec, Padding};
+use crate::chat::PairTemplate;
 use crate::error::{Error, LabelProblem, Result};
 use crate::labels::{LabelKind, LabelReader, LabelScale, LabelSpec, Labels, RowLabel};
 use crate::source::{Row, Source, Value};
@@ -29,6 +30,8 @@ pub struct Reranker {
     pub label: Option<RerankerLabel>,
     /// The column of labels, which is no text even where none is read.
     pub label_column: String,
+    /// The template that renders pairs; none where the tokenizer joins their texts.
+    pub template: Option<PairTemplate>,
 }
 
 /// The label of a row.
@@ -192,11 +195,18 @@ impl Preprocessor for Reranker {
 
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
         let (query, passages) = (row.text_or_empty(self.query())?, self.passages_of(row)?);
-        let encode = |passage: &&str| {
-            let encoded = context.tokenizer.encode(query, Some(passage));
-            encoded.map_err(|problem| row.tokenize_error(problem))
+        let columns = self.texts.get(1..).unwrap_or_default();
+        let encode = |(place, passage): (usize, &&str)| match &self.template {
+            Some(template) => {
+                let column = columns.get(place).or(columns.first()).map_or("", String::as_str);
+                template.encode(row, column, [query, passage], context.tokenizer)
+            }
+            None => {
+                let encoded = context.tokenizer.encode(query, Some(passage));
+                encoded.map_err(|problem| row.tokenize_error(problem))
+            }
         };
-        let mut pairs = passages.iter().map(encode).collect::<Result<Vec<_>>>()?;
+        let mut pairs = passages.iter().enumerate().map(encode).collect::<Result<Vec<_>>>()?;
         let missing = self.passages().saturating_sub(pairs.len());
         pairs.extend((0..missing).map(|_| no_passage(context.tokenizer)));
         let label = context.labels.as_ref().map(|labels| self.label(row, labels, passages.len()));
@@ -241,6 +251,7 @@ mod tests {
             list_size,
             label: form.map(|form| RerankerLabel { spec, form, scale: LabelScale::Any }),
             label_column: "label".to_owned(),
+            template: None,
         })
     }
 

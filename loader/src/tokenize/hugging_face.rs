@@ -422,6 +422,10 @@ impl TextTokenizer for HuggingFaceTokenizer {
         self.special_ids.contains(&id)
     }
 
+    fn cuts_beginning(&self) -> bool {
+        matches!(self.truncation_direction, TruncationDirection::Left)
+    }
+
     fn padding_side(&self) -> PaddingSide {
         self.padding_side
     }

@@ -82,6 +82,11 @@ pub trait TextTokenizer: Send + Sync {
         false
     }
 
+    /// Returns whether rows that are too long lose their beginning (`truncation_side: left`).
+    fn cuts_beginning(&self) -> bool {
+        false
+    }
+
     /// The side that rows are padded on.
     fn padding_side(&self) -> PaddingSide {
         PaddingSide::Right

@@ -166,8 +166,8 @@ def reranker(choose):
         section |= choose.some(0.4, weighting_scheme=schemes, k=[2], sigma=[0.5], reduction_log=["natural"])
     train, resources = arguments(choose, rows, held, smoothing=False), cores(choose)
     rows = of_whole_batches(rows, train, resources)
-    # sentence-transformers would render pairs by a template.
-    spec = {"config": config, "labels": CLASSES if label == "class" else 1, "template": ""}
+    # The templates of decoders render pairs.
+    spec = {"config": config, "labels": CLASSES if label == "class" else 1}
     return of(
         "reranker", rows, family, spec=spec,
         data={"max_length": choose.choice([12, 32])}, train=train, evaluated=held, reranker=section,

@@ -16,6 +16,12 @@ use crate::sentence::{MODULES, ModelFiles, SETTINGS, TRANSFORMER, json_files, pr
 const OF_CONFIG: &str = "sentence_transformers";
 const OF_OLD_CONFIG: &str = "sbert_ce_default_activation_function";
 const ACTIVATION: &str = "activation_fn";
+/// The keys of a transformer's settings.
+const MODALITIES: &str = "modality_config";
+const MESSAGE: &str = "message";
+const PROCESSING: &str = "processing_kwargs";
+const GENERATION_PROMPT: &str = "add_generation_prompt";
+const RESTORE_SUFFIX: &str = "restore_suffix";
 
 /// The function that logits pass through where they are used. The loss is of the logits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,20 +80,24 @@ impl ScoreActivation {
         config.set(OF_CONFIG, settings);
     }
 
-    /// The files of a model whose pairs are cut to `max_seq_length` tokens, by their names.
-    pub fn files(self, max_seq_length: u32) -> ModelFiles {
+    /// The files of a model whose pairs are cut to `max_seq_length` tokens, by their names. With `messages`, a chat
+    /// template renders them.
+    pub fn files(self, max_seq_length: u32, messages: Option<&MessageSettings>) -> ModelFiles {
         let modules = json!([{
             "idx": 0,
             "name": "0",
             "path": "",
             "type": "sentence_transformers.base.modules.transformer.Transformer",
         }]);
-        let transformer = json!({
+        let mut transformer = json!({
             "transformer_task": "sequence-classification",
             "max_seq_length": max_seq_length,
-            "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
+            MODALITIES: {"text": {"method": "forward", "method_output_name": "logits"}},
             "module_output_name": "scores",
         });
+        if let Some(messages) = messages {
+            messages.write(&mut transformer);
+        }
         let settings = json!({
             "model_type": "CrossEncoder",
             ACTIVATION: self.name(),
@@ -95,6 +105,62 @@ impl ScoreActivation {
             "prompts": {},
         });
         json_files([(MODULES, modules), (TRANSFORMER, transformer), (SETTINGS, settings)])
+    }
+}
+
+/// Settings of the messages that pairs are, in the files of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MessageSettings {
+    /// The name of the format of contents; none where it follows from the template.
+    pub format: Option<String>,
+    /// Whether the beginning of an answer follows the messages.
+    pub prompts: bool,
+    /// Whether rows that are cut end as the template does.
+    pub restores_end: bool,
+}
+
+impl MessageSettings {
+    /// The settings of the model folder with `config`; none where its files say that it reads texts alone.
+    pub fn of_model(config: &ModelConfig) -> Result<Option<MessageSettings>> {
+        let folder = config.path().parent().unwrap_or(Path::new("."));
+        let path = folder.join(TRANSFORMER);
+        let mut settings = MessageSettings { format: None, prompts: false, restores_end: true };
+        if !folder.join(MODULES).exists() {
+            return Ok(Some(settings));
+        }
+        // Versions before 6, which named no modalities, had no messages.
+        let found = read(&path)?.unwrap_or_default();
+        let Some(message) = found[MODALITIES].get(MESSAGE) else { return Ok(None) };
+        settings.format = message["format"].as_str().map(str::to_owned);
+        let given = found[PROCESSING]["chat_template"].as_object();
+        for (key, value) in given.into_iter().flatten() {
+            let flag = value.as_bool().ok_or(format!("{value} is not true or false"));
+            let problem =
+                |problem| problem_in(&path, &format!("{PROCESSING}.chat_template.{key}"), problem);
+            match key.as_str() {
+                GENERATION_PROMPT => settings.prompts = flag.map_err(problem)?,
+                RESTORE_SUFFIX => settings.restores_end = flag.map_err(problem)?,
+                _ => return Err(problem("is not supported".to_owned())),
+            }
+        }
+        Ok(Some(settings))
+    }
+
+    /// Adds them to the settings of a transformer.
+    fn write(&self, transformer: &mut Value) {
+        let method = json!({"method": "forward", "method_output_name": "logits"});
+        transformer[MODALITIES][MESSAGE] = method;
+        transformer[MODALITIES][MESSAGE]["format"] = self.format.clone().into();
+        let mut given = Map::new();
+        if self.prompts {
+            given.insert(GENERATION_PROMPT.to_owned(), true.into());
+        }
+        if !self.restores_end {
+            given.insert(RESTORE_SUFFIX.to_owned(), false.into());
+        }
+        if !given.is_empty() {
+            transformer[PROCESSING] = json!({"chat_template": given});
+        }
     }
 }
 
@@ -155,7 +221,7 @@ mod tests {
         assert_eq!(ScoreActivation::of_model(&config, num_labels).unwrap(), expect);
         // What is written says the same.
         expect.set(&mut config);
-        for (name, content) in expect.files(32) {
+        for (name, content) in expect.files(32, None) {
             std::fs::write(folder.path().join(name.as_ref()), content).unwrap();
         }
         assert_eq!(ScoreActivation::of_model(&config, num_labels).unwrap(), expect);
@@ -184,5 +250,32 @@ mod tests {
         let config = ModelConfig::new("m/config.json", keys.as_object().unwrap().clone());
         let error = ScoreActivation::of_model(&config, 1).unwrap_err().to_string();
         assert!(error.contains("torch.nn.Tanh is not supported"), "{error}");
+    }
+
+    /// Settings of messages are read as they are written.
+    #[test]
+    fn a_folder_says_whether_pairs_are_messages() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = ModelConfig::new(folder.path().join("config.json"), Map::new());
+        let read = || MessageSettings::of_model(&config);
+        let usual = MessageSettings { format: None, prompts: false, restores_end: true };
+        assert_eq!(read().unwrap(), Some(usual.clone()));
+        let given =
+            MessageSettings { format: Some("flat".to_owned()), prompts: true, restores_end: false };
+        for settings in [None, Some(usual), Some(given)] {
+            for (name, content) in ScoreActivation::Sigmoid.files(32, settings.as_ref()) {
+                std::fs::write(folder.path().join(name.as_ref()), content).unwrap();
+            }
+            assert_eq!(read().unwrap(), settings);
+        }
+        std::fs::write(folder.path().join(TRANSFORMER), "{}").unwrap();
+        assert_eq!(read().unwrap(), None);
+        let processing = json!({"chat_template": {"enable_thinking": false}});
+        let other = json!({MODALITIES: {MESSAGE: {}}, PROCESSING: processing});
+        std::fs::write(folder.path().join(TRANSFORMER), other.to_string()).unwrap();
+        let error = read().unwrap_err().to_string();
+        assert!(
+            error.contains("chat_template.enable_thinking") && error.ends_with("is not supported")
+        );
     }
 }

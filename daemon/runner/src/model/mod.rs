@@ -29,7 +29,7 @@ use crate::error::{RunError, RunResult};
 use crate::output::{failed, write_of_several};
 use crate::recipe;
 use crate::reporting::{Downloads, Journal};
-use crate::tasks::JobTask;
+use crate::tasks::{JobTask, PairReading};
 
 pub(crate) use processor::Processor;
 pub(crate) use reference::{NamedReference, check_reference};
@@ -73,20 +73,31 @@ impl ModelFolder {
         Ok(())
     }
 
-    /// Warns of a chat template by which sentence-transformers would write the texts that the job trains on. A folder
-    /// that it has saved says itself what its model reads.
+    /// Warns of a chat template by which sentence-transformers would write the texts that the job embeds, or at which
+    /// it would fail for pairs. A folder that it has saved says itself what its model reads.
     pub(crate) fn warn_of_template(&self, job: &JobFile, journal: &Journal) -> RunResult<()> {
-        let compares = matches!(job.model.task, TaskName::Embedding | TaskName::Reranker);
+        let name = shown(&job.model.name_or_path);
         let is_plain = !self.path.join("modules.json").exists();
-        let reads_texts = compares && job.train.do_train && is_plain;
-        if reads_texts && matches!(ChatTemplate::open(&self.path, None), Ok(Some(_))) {
-            let message = format!(
-                "{} has a chat template, which sentence-transformers 6 applies to texts: they are read as they are, and \
-                 the saved model says so; write the template's words into the rows if they are needed",
-                shown(&job.model.name_or_path)
-            );
-            journal.warn("CHAT_TEMPLATE_UNUSED", message)?;
-        }
+        let message = match job.model.task {
+            TaskName::Embedding if job.train.do_train && is_plain => {
+                let Ok(Some(_)) = ChatTemplate::open(&self.path, None) else { return Ok(()) };
+                format!(
+                    "{name} has a chat template, which sentence-transformers 6 applies to texts: they are read as they \
+                     are, and the saved model says so; write the template's words into the rows if they are needed"
+                )
+            }
+            TaskName::Reranker => {
+                let PairReading::Unusable(problem) = PairReading::of_model(&self.config)? else {
+                    return Ok(());
+                };
+                format!(
+                    "{name} has a chat template for other conversations than pairs of a query and a document, at which \
+                     sentence-transformers 6 fails: texts are read as they are, and the saved model says so ({problem})"
+                )
+            }
+            _ => return Ok(()),
+        };
+        journal.warn("CHAT_TEMPLATE_UNUSED", message)?;
         Ok(())
     }
 

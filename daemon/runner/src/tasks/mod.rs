@@ -11,6 +11,7 @@ mod language_model;
 mod layouts;
 mod masked_lm;
 mod outputs;
+mod pairs;
 mod preference;
 mod question_answering;
 mod questions;
@@ -38,6 +39,7 @@ use crate::step::Readout;
 
 pub(crate) use embedding::width as embedding_width;
 pub(crate) use outputs::{BatchShare, LossDivisor, Outputs, RowOutput, Texts};
+pub(crate) use pairs::PairReading;
 pub(crate) use questions::Questions;
 
 /// A task with the settings of one job.

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use arrow_array::{Float32Array, StringArray};
 use traind_job_file::{JobFile, RerankerLoss};
 use traind_loader::{
-    LabelEncoder, LabelKind, LabelSpec, Labels, NO_PASSAGE, RerankerLabel, TaskSpec, TokenizedSet,
+    LabelEncoder, LabelKind, LabelSpec, Labels, NO_PASSAGE, PairTemplate, RerankerLabel, TaskSpec,
+    TokenizedSet,
 };
 use traind_models::ModelConfig;
-use traind_models::cross_encoder::ScoreActivation;
+use traind_models::cross_encoder::{MessageSettings, ScoreActivation};
 use traind_models::sentence::ModelFiles;
 
 use super::sequence_classification::confusion;
-use super::{JobTask, KnownRows, Reading, Scored, labels};
+use super::{JobTask, KnownRows, PairReading, Reading, Scored, labels};
 use crate::error::{RunError, RunResult};
 use crate::metrics::{self, ConfusionMatrix, Metrics, Ranked, argmax};
 use crate::output::{Predictions, number_lists};
@@ -27,6 +28,8 @@ pub(super) struct Reranker {
     /// The scores of a pair, which are one or a number for each class.
     num_labels: usize,
     activation: ScoreActivation,
+    /// The template that renders pairs, and what the model's files say of it.
+    template: Option<(PairTemplate, MessageSettings)>,
 }
 
 impl Reranker {
@@ -53,7 +56,11 @@ impl Reranker {
         }
         let labels = if classes.is_some() { num_labels.max(2) } else { num_labels };
         let activation = ScoreActivation::of_model(config, labels)?;
-        Ok(Reranker { job: job.clone(), classes, num_labels, activation })
+        let template = match PairReading::of_model(config)? {
+            PairReading::Messages(template, settings) => Some((template, settings)),
+            PairReading::Texts | PairReading::Unusable(_) => None,
+        };
+        Ok(Reranker { job: job.clone(), classes, num_labels, activation, template })
     }
 
     fn label(&self, reading: &Reading<'_>) -> Option<RerankerLabel> {
@@ -168,6 +175,7 @@ impl JobTask for Reranker {
             list_size: self.job.reranker.list_size.map(|size| size as usize),
             label: self.label(reading),
             label_column: data.label.clone(),
+            template: self.template.as_ref().map(|(template, _)| template.clone()),
         }))
     }
 
@@ -263,7 +271,7 @@ impl JobTask for Reranker {
     }
 
     fn model_files(&self, max_length: u32) -> ModelFiles {
-        self.activation.files(max_length)
+        self.activation.files(max_length, self.template.as_ref().map(|(_, settings)| settings))
     }
 
     fn library_name(&self) -> Option<&'static str> {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float32Type;
 use serde_json::{Value, json};
@@ -24,6 +25,15 @@ fn draft(host: &Host, name: &str, run: &str, fixture: &Value) -> Draft {
     let (folder, run) = (draft.path("model"), &fixture["runs"][run]);
     model::write_fixture(&folder, run["model"].as_str().unwrap());
     copy_files("rerankers/tokenizer", &folder);
+    if let Some(template) = run["template"].as_str() {
+        fs::write(folder.join("chat_template.jinja"), template).unwrap();
+    }
+    if let Some(settings) = run.get("settings") {
+        fs::write(folder.join("modules.json"), "[]").unwrap();
+        let kind = json!({"model_type": "CrossEncoder"}).to_string();
+        fs::write(folder.join("config_sentence_transformers.json"), kind).unwrap();
+        fs::write(folder.join("sentence_bert_config.json"), settings.to_string()).unwrap();
+    }
     let draft = draft.write("train.jsonl", lines(run["rows"].as_array().unwrap()));
     let draft = set_all(draft, "train", &fixture["train"]);
     set_all(draft, "reranker", &run["reranker"])
@@ -58,19 +68,67 @@ async fn vectors_of_a_reranker_have_a_warning() {
     assert!(!embedded("classifier").contains(expect));
 }
 
-/// sentence-transformers renders texts by a template, which changes what is trained on.
+/// sentence-transformers fails at pairs that a template does not write.
 #[tokio::test]
-async fn a_chat_template_has_a_warning() {
+async fn a_template_that_writes_no_pairs_has_a_warning() {
     let fixture = fixture("rerankers/runs.json");
     let host = Host::started(1).await;
-    for (name, expect) in [("plain", 0), ("template", 1)] {
+    for (name, role) in
+        [("plain", None), ("answers", Some("assistant")), ("queries", Some("query"))]
+    {
         let draft = draft(&host, name, "pairs", &fixture).set("train.max_steps", 1);
-        if expect > 0 {
-            let template = "{% for message in messages %}{{ message.content }}{% endfor %}";
+        if let Some(role) = role {
+            let template = format!(
+                "{{% for message in messages if message.role == '{role}' %}}{{{{ message.content }}}}{{% endfor %}}"
+            );
             fs::write(host.path(name).join("model/chat_template.jinja"), template).unwrap();
         }
         let history = host.complete(&draft).await;
-        assert_eq!(history.warnings("CHAT_TEMPLATE_UNUSED").len(), expect, "{name}");
+        let warnings = history.warnings("CHAT_TEMPLATE_UNUSED");
+        assert_eq!(warnings.len(), usize::from(role.is_some()), "{name}: {warnings:?}");
+        // The model reads texts as they are, and is loaded so.
+        let settings = transformer_settings(&host, name);
+        assert!(settings["modality_config"].get("message").is_none(), "{settings}");
+        assert_eq!(draft.output("out").trainer_state().series("loss").len(), 1);
+    }
+}
+
+fn transformer_settings(host: &Host, name: &str) -> Value {
+    let file = host.path(name).join("out/sentence_bert_config.json");
+    serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
+}
+
+/// Pairs are a conversation of a query and a document where the tokenizer has a template for it, whose contents are
+/// texts or lists. Rows that are cut end as the template does.
+#[tokio::test]
+async fn a_template_writes_pairs_as_in_sentence_transformers() {
+    let fixture = fixture("rerankers/runs.json");
+    let host = Host::started(2).await;
+    for (run, format) in [("texts", "flat"), ("parts", "structured")] {
+        let rows = fixture["runs"][run]["rows"].as_array().unwrap();
+        let trained = draft(&host, run, run, &fixture)
+            .write("test.jsonl", lines(&without_labels(&rows[..4])))
+            .set("data.test", "test.jsonl")
+            .set("train.do_predict", true);
+        let history = host.complete(&trained).await;
+        assert!(history.warnings("CHAT_TEMPLATE_UNUSED").is_empty());
+        check_losses(&trained, &fixture, run);
+        check_scores(&trained, &fixture, run);
+        let settings = transformer_settings(&host, run);
+        assert_eq!(settings["modality_config"]["message"]["format"], format);
+        assert_eq!(
+            settings.get("processing_kwargs"),
+            fixture["runs"][run]["settings"].get("processing_kwargs")
+        );
+        // The output is read as it was trained.
+        let again = draft(&host, &format!("{run}-again"), run, &fixture)
+            .write("test.jsonl", lines(&without_labels(&rows[..4])))
+            .set("data.test", "test.jsonl")
+            .set("train.do_train", false)
+            .set("train.do_predict", true)
+            .set("model.name_or_path", trained.path("out").display());
+        host.complete(&again).await;
+        check_scores(&again, &fixture, run);
     }
 }
 
@@ -148,18 +206,26 @@ async fn passages_are_evaluated_and_scored() {
         }
         read.insert(run, predictions::read(&draft.output("out")));
     }
-    let scores = &read["pairs"];
-    let scores = scores.column_by_name("score").unwrap().as_primitive::<Float32Type>().values();
-    let expect = fixture["runs"]["pairs"]["scores"].as_array().unwrap();
-    assert_eq!(scores.len(), expect.len());
-    for (found, expect) in scores.iter().zip(expect) {
-        let difference = f64::from(*found) - expect.as_f64().unwrap();
-        assert!(difference.abs() < 1e-3, "{scores:?}, theirs is {expect}");
-    }
+    check_scores_in(&read["pairs"], &fixture, "pairs");
     // A row has the scores of its own passages, however many a list may have.
     let lists = predictions::number_lists(&read["shares"], "scores");
     let lengths: Vec<usize> = lists.iter().map(Vec::len).collect();
     assert_eq!(lengths, [2, 3, 4, 2]);
+}
+
+/// Compares the predicted scores of pairs with those of sentence-transformers.
+fn check_scores(draft: &Draft, fixture: &Value, run: &str) {
+    check_scores_in(&predictions::read(&draft.output("out")), fixture, run);
+}
+
+fn check_scores_in(found: &RecordBatch, fixture: &Value, run: &str) {
+    let scores = found.column_by_name("score").unwrap().as_primitive::<Float32Type>().values();
+    let expect = fixture["runs"][run]["scores"].as_array().unwrap();
+    assert_eq!(scores.len(), expect.len());
+    for (found, expect) in scores.iter().zip(expect) {
+        let difference = f64::from(*found) - expect.as_f64().unwrap();
+        assert!(difference.abs() < 1e-3, "{run}: {scores:?}, theirs is {expect}");
+    }
 }
 
 fn without_labels(rows: &[Value]) -> Vec<Value> {
