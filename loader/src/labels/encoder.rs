@@ -170,10 +170,9 @@ impl LabelEncoder {
 
     /// Takes the ids of a model's classes `model`, if it has all of the names, in whatever case. As in
     /// `run_glue`, names keep the case that they have in the data.
-    pub(super) fn ordered_as(mut self, model: &[String]) -> Self {
+    pub(super) fn ordered_as(self, model: &[String]) -> Self {
         if self.rule == Rule::Integers {
-            self.names.extend((self.names.len()..model.len()).map(|id| default_name(id as u32)));
-            return self;
+            return if self.names.len() > model.len() { self } else { Self::numbers_of(model) };
         }
         if !matches!(self.rule, Rule::Names | Rule::NamesOrIds) || self.names == model {
             return self;
@@ -183,7 +182,7 @@ impl LabelEncoder {
         let ids: Option<Vec<u32>> = self.names.iter().map(|name| lookup.find(name)).collect();
         let Some(ids) = ids.filter(|ids| ids.iter().collect::<BTreeSet<_>>().len() == ids.len())
         else {
-            return self.numbered_as(model.len());
+            return self.numbered_as(model);
         };
         let mut names = model.to_vec();
         for (name, id) in self.names.into_iter().zip(ids) {
@@ -193,15 +192,17 @@ impl LabelEncoder {
     }
 
     /// Takes numbers, which need not be consecutive, as the ids of a model's classes, if it has all of them.
-    fn numbered_as(self, classes: usize) -> Self {
-        let is_id = |name: &String| name.parse().is_ok_and(|id: usize| id < classes);
+    fn numbered_as(self, model: &[String]) -> Self {
+        let is_id = |name: &String| name.parse().is_ok_and(|id: usize| id < model.len());
         match self.rule == Rule::Names && self.names.iter().all(is_id) {
-            true => Self {
-                names: (0..classes as u32).map(default_name).collect(),
-                rule: Rule::Integers,
-            },
+            true => Self::numbers_of(model),
             false => self,
         }
+    }
+
+    /// The rule for labels that are the ids of a model's classes, which have its names.
+    fn numbers_of(model: &[String]) -> Self {
+        Self { names: model.to_vec(), rule: Rule::Integers }
     }
 
     fn named(names: impl IntoIterator<Item = String>) -> Self {

@@ -344,7 +344,8 @@ impl<'spec> LabelReader<'spec> {
             found.map_err(|problem| at(row, problem))
         });
         let rows = rows.collect::<Result<Vec<_>>>()?;
-        let names = encoder.as_ref().map(LabelEncoder::id2label);
+        let of_model = || Some(self.spec.kind.names()).filter(|names| names.len() == classes);
+        let names = encoder.as_ref().map(LabelEncoder::id2label).or_else(of_model);
         Ok(Some((LabelEncoder::one_hot(names.unwrap_or_default(), classes)?, rows)))
     }
 

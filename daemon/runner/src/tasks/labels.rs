@@ -29,9 +29,11 @@ pub(super) fn ignored(data: &Data) -> Vec<String> {
     data.ignored_labels.iter().map(ToString::to_string).collect()
 }
 
-/// Sets the classes in the config. Names that are only numbers do not replace the config's.
+/// Sets the classes in the config. Names that are only numbers do not replace the config's, which stays as it is where
+/// it has the classes already.
 pub(super) fn configure(config: &mut ModelConfig, encoder: Option<&LabelEncoder>) {
     match encoder {
+        Some(encoder) if config.labels().is_ok_and(|names| names == encoder.id2label()) => {}
         Some(encoder) if names_are_numbers(encoder.id2label()) => {
             config.set_num_labels(encoder.id2label().len());
         }
