@@ -39,7 +39,12 @@ async fn evaluate(host: &Host, cores: u32, rows: u32) -> BTreeMap<String, f64> {
 async fn a_test_split_is_evaluated_once_at_the_end() {
     let host = Host::started(1).await;
     let draft = Draft::new(&host, "job").set("data.test", "validation.parquet");
+    let draft = draft.set("train.logging_steps", 1000);
     let history = host.complete(&draft).await;
+    // No step was logged, and the job has its last one all the same.
+    let progress = history.job.progress.as_ref().unwrap();
+    assert!(progress.step > 0 && progress.step == progress.max_steps, "{progress:?}");
+    assert_eq!(progress.loss, history.job.metrics["train_loss"]);
     let (last, metrics) = (history.event_names().len() - 3, &history.job.metrics);
     assert_eq!(history.event_names()[last - 1..=last], ["Saved", "Evaluated test"]);
     assert_eq!(metrics["test_loss"], metrics["eval_loss"]);

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use traind_job_file::commands::error_lines;
-use traind_job_file::{Engine, JobFile, Platform};
+use traind_job_file::{Engine, JobFile, Platform, Train};
 use traind_loader::{TokenizedSet, panic_message};
 use traind_mpi::{PmiServer, Process, World};
 use traind_proto::sample_ledger::LedgerHead;
@@ -39,7 +39,7 @@ use crate::metrics::Metrics;
 use crate::model::OpenModel;
 use crate::output::{self, Reports};
 use crate::profile::HostCores;
-use crate::progress::{BestRule, PlateauRule, Progress};
+use crate::progress::{BestRule, PlateauRule, Progress, Timetable};
 use crate::recipe::{mesh_of_host, step_metrics};
 use crate::remote::Publication;
 use crate::reporting::{RunnerService, StepGates, print_line};
@@ -60,7 +60,22 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 struct Ended {
     stopped: bool,
     steps: u64,
+    /// 0 of a run that does not train.
+    max_steps: u64,
+    epoch: f64,
     metrics: Metrics,
+}
+
+impl Ended {
+    fn new(train: &Train, timetable: &Timetable, progress: &Progress) -> Ended {
+        Ended {
+            stopped: progress.stopped.is_some(),
+            steps: progress.steps,
+            max_steps: if train.do_train { timetable.max_steps } else { 0 },
+            epoch: timetable.epoch(progress.steps),
+            metrics: Metrics::default(),
+        }
+    }
 }
 
 /// Runs the job and records its outcome. A panic is a failure like any other.
@@ -85,6 +100,8 @@ pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
     let outcome = match result {
         Ok(ended) => {
             finished.steps = ended.steps;
+            finished.max_steps = ended.max_steps;
+            finished.epoch = ended.epoch;
             finished.metrics = ended.metrics.into_iter().collect();
             if ended.stopped { Outcome::Cancelled } else { Outcome::Completed }
         }
@@ -158,7 +175,7 @@ fn execute(context: &Context) -> RunResult<Ended> {
         hosts.barrier("checkpoints")?;
     }
     if is_stopped {
-        return Ok(Ended { stopped: true, steps: progress.steps, ..Ended::default() });
+        return Ok(Ended::new(&job.train, &trainer.timetable, progress));
     }
     if job.train.do_train {
         let summary = save::train_summary(&trainer.timetable, &trainer.progress);
@@ -316,7 +333,7 @@ fn evaluate_and_save(
         true => context.remote.upload_output(&job.output_dir, progress.steps)?,
         false => context.remote.remove_staged(&job.output_dir)?,
     }
-    Ok(Ended { stopped: false, steps: progress.steps, metrics })
+    Ok(Ended { metrics, ..Ended::new(&job.train, &timetable, &progress) })
 }
 
 /// With `load_best_model_at_end`, puts the parameters of the best checkpoint on the cores. They

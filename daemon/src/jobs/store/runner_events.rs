@@ -62,6 +62,9 @@ impl Draft<'_> {
             Some(Kind::Evaluated(evaluated)) => self.merge_metrics(&evaluated.metrics),
             Some(Kind::Finished(finished)) => {
                 self.merge_metrics(&finished.metrics);
+                if finished.failure.is_none() {
+                    self.job.progress = last_progress(self.job.progress.take(), finished);
+                }
                 let failure = finished.failure.as_ref();
                 if let Some(host) = failure.and_then(|failure| failure.host.as_deref()) {
                     self.job.blame_host(host);
@@ -119,6 +122,26 @@ impl Draft<'_> {
             }
         }
     }
+}
+
+/// The progress at the end of a run. Its last step is often none that was logged, and a short run logs none at all.
+fn last_progress(logged: Option<v1::Step>, finished: &v1::Finished) -> Option<v1::Step> {
+    let (steps, max_steps) = (finished.steps, finished.max_steps);
+    // Runs that do not train have no steps, and earlier runners reported no total.
+    if max_steps == 0 || logged.as_ref().is_some_and(|step| step.step >= steps) {
+        return logged;
+    }
+    let metric = |name| finished.metrics.get(name).copied().unwrap_or(f64::NAN);
+    let unlogged = || v1::Step {
+        loss: metric("train_loss"),
+        learning_rate: f64::NAN,
+        grad_norm: f64::NAN,
+        samples_per_second: metric("train_samples_per_second"),
+        tokens_per_second: f64::NAN,
+        ..v1::Step::default()
+    };
+    let logged = logged.unwrap_or_else(unlogged);
+    Some(v1::Step { step: steps, max_steps, epoch: finished.epoch, eta_seconds: 0.0, ..logged })
 }
 
 /// The last event of a runner as a job keeps it: pages of jobs have it, too.

@@ -80,6 +80,40 @@ fn a_change_holds_the_lock_from_its_beginning() {
     assert_eq!(write().unwrap(), 1);
 }
 
+/// A job of 28 steps that logged every fifth showed "25 of 28" for ever, and one that logged none no step at all.
+#[test]
+fn a_job_that_ended_shows_its_last_step() {
+    let finished = |steps, max_steps, failure| {
+        let metrics = [("train_loss".to_owned(), 0.75)].into();
+        event(Kind::Finished(Finished {
+            steps,
+            max_steps,
+            epoch: 2.0,
+            metrics,
+            failure,
+            ..Finished::default()
+        }))
+    };
+    let progress = |events| {
+        let (_folder, store) = store();
+        store.create(&new_job("a")).unwrap();
+        store.place("a", &[0]).unwrap();
+        let progress = store.record("a", events, 1).unwrap().progress;
+        progress.map(|last| (last.step, last.max_steps, last.epoch, last.loss))
+    };
+    let logged = |step, max_steps| {
+        event(Kind::Step(Step { step, max_steps, epoch: 1.5, loss: 0.5, ..Step::default() }))
+    };
+    assert_eq!(progress(vec![logged(25, 28), finished(28, 28, None)]), Some((28, 28, 2.0, 0.5)));
+    assert_eq!(progress(vec![finished(28, 28, None)]), Some((28, 28, 2.0, 0.75)));
+    // Stopped early, failed, a run of an earlier version, and one that only evaluates.
+    assert_eq!(progress(vec![logged(5, 28), finished(7, 28, None)]), Some((7, 28, 2.0, 0.5)));
+    let failure = Some(Failure::default());
+    assert_eq!(progress(vec![logged(5, 28), finished(7, 28, failure)]), Some((5, 28, 1.5, 0.5)));
+    assert_eq!(progress(vec![logged(25, 28), finished(28, 0, None)]), Some((25, 28, 1.5, 0.5)));
+    assert_eq!(progress(vec![finished(0, 0, None)]), None);
+}
+
 /// Events of a runner may be forged by its user.
 #[test]
 fn the_history_metrics_and_splits_of_a_job_are_bounded() {
