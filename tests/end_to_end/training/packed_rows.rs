@@ -104,6 +104,9 @@ async fn pairs_are_evaluated_without_padding_as_with_padding() {
             let expect = format!("{split} data: layers compute no padding");
             assert_eq!(logs.iter().any(|log| *log == expect), !is_padded, "{name}: {logs:?}");
         }
+        // Once the job also said what the steps of training would do, of which it has none.
+        let of_training = logs.iter().find(|log| log.starts_with("Layers compute"));
+        assert_eq!(of_training, None, "{name}");
         let evaluated = history.events.iter().find_map(|event| match &event.kind {
             Some(Kind::Evaluated(evaluated)) => Some(evaluated.metrics["eval_loss"]),
             _ => None,

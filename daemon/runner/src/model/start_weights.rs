@@ -29,7 +29,13 @@ impl OpenModel {
         self.report(journal, &report, start)?;
         if job.train.do_train {
             self.report_trained(journal)?;
+            self.report_frozen(job, journal)?;
         }
+        Ok(arrays)
+    }
+
+    /// Warns of parameters that are frozen though the job names others, or none.
+    fn report_frozen(&self, job: &JobFile, journal: &Journal) -> RunResult<()> {
         for frozen in frozen_by_tie(self.model.as_ref(), &job.train.freeze) {
             let FrozenByTie { entry, parameter, alias } = frozen;
             let message = format!(
@@ -40,7 +46,7 @@ impl OpenModel {
         if let Some(warning) = vocabulary::warning(self.model.as_ref()) {
             journal.warn("NEW_TOKENS_FROZEN", warning)?;
         }
-        Ok(arrays)
+        Ok(())
     }
 
     /// The weights that training starts from, in the order of the parameters.

@@ -281,7 +281,7 @@ fn fitted(
     };
     let sampler = lengths::fit_cheapest(job, open.model.as_ref(), sampler, fits)?;
     let sampler = predictions::predicting(job, sampler, set)?;
-    if sampler.is_packed() {
+    if job.train.do_train && sampler.is_packed() {
         journal.info("Layers compute the tokens of a batch without its padding")?;
     }
     Ok(sampler)

@@ -344,10 +344,10 @@ fn report_kernels(context: &Context, device: &LazyDevice) -> RunResult<()> {
     }
 }
 
-/// Reports the stages of a pipeline and their idle time, where there are several.
+/// Reports the stages of a pipeline and their idle time, where there are several that train.
 fn report_pipeline(context: &Context, programs: &JobPrograms) -> RunResult<()> {
     let (pipeline, train) = (&programs.pipeline, &context.spec.job.train);
-    if !pipeline.is_divided() {
+    if !train.do_train || !pipeline.is_divided() {
         return Ok(());
     }
     let pipeline_order = programs.pipeline_order(train.per_device_train_batch_size as usize);
