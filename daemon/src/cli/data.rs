@@ -1,16 +1,15 @@
 //! `traind data`: the data of a job file, without a daemon. The runner reads and tokenizes them.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use traind_job_file::commands::{DataAnswer, DataRequest, SplitAnswer, SplitLengths};
-use traind_job_file::{JobFile, Parsed};
 use traind_proto::v1;
 
 use super::exit::Exit;
-use super::runner_command::{Interrupts, answer_of};
+use super::job_file::{mistakes, parsed};
+use super::runner_command::{Interrupted, Interrupts, answer_of};
 use super::scratch::Scratch;
 use super::serve::runner_beside_this_program;
 use super::show::list::{ListFormat, print_json};
@@ -43,42 +42,33 @@ pub(crate) struct Data {
 impl Data {
     pub(crate) async fn run(self) -> anyhow::Result<Exit> {
         let base_dir = working_directory()?;
-        let job =
-            parse(&read(&self.job_file)?, &self.set.into_iter().collect(), Path::new(&base_dir))?;
+        let overrides = self.set.into_iter().collect();
+        let job = parsed(&read(&self.job_file)?, &overrides, Path::new(&base_dir))?;
         let cache_dir = self.cache_dir.or_else(paths::cache_dir);
         let cache_dir = cache_dir.context("no cache folder: HOME is not set")?;
         let request = DataRequest { job, cache_dir: std::path::absolute(cache_dir)? };
-        let request = serde_json::to_value(request)?;
         let runner = self.runner.map_or_else(runner_beside_this_program, Ok)?;
         let mut interrupts = Interrupts::watch()?;
         let scratch = Scratch::create(&std::env::temp_dir(), "data")?;
-        let mut runner = Command::new(runner);
-        runner.env("TMPDIR", scratch.path());
-        let DataAnswer { splits, warnings } =
-            answer_of(runner, "data", &request, &mut interrupts).await?;
+        let runner = || {
+            let mut command = Command::new(&runner);
+            command.env("TMPDIR", scratch.path());
+            command
+        };
+        let answer = answer_of(runner(), "data", &request, &mut interrupts).await;
+        let DataAnswer { splits, warnings } = match answer {
+            Err(error) if !error.is::<Interrupted>() => {
+                let found = mistakes(&request.job, runner(), &mut interrupts).await;
+                return Err(found.unwrap_or(error));
+            }
+            answer => answer?,
+        };
         warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
         match self.output {
             ListFormat::Json => print_json(splits.into_iter())?,
             ListFormat::Table => splits.into_iter().for_each(|it| split::print(&data_prepared(it))),
         }
         Ok(Exit::Done)
-    }
-}
-
-fn parse(
-    text: &str,
-    overrides: &BTreeMap<String, String>,
-    base_dir: &Path,
-) -> anyhow::Result<JobFile> {
-    match JobFile::parse_with_overrides(text, overrides, base_dir) {
-        Ok(Parsed { job, warnings }) => {
-            warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
-            Ok(job)
-        }
-        Err(violations) => {
-            let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
-            bail!("the job file has mistakes:\n{}", lines.join("\n"));
-        }
     }
 }
 

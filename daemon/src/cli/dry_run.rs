@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use traind_job_file::{JobFile, Parsed, RunSpec};
+use traind_job_file::{JobFile, RunSpec};
 
 use super::exit::Exit;
+use super::job_file::parsed;
 use super::serve::runner_beside_this_program;
 use crate::host::plugins;
 use crate::jobs::cluster::{Cluster, Submission};
@@ -23,15 +24,7 @@ pub(super) fn run(
     overrides: &BTreeMap<String, String>,
     base_dir: &Path,
 ) -> anyhow::Result<Exit> {
-    let Parsed { job, warnings } =
-        match JobFile::parse_with_overrides(job_file, overrides, base_dir) {
-            Ok(parsed) => parsed,
-            Err(violations) => {
-                let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
-                bail!("the job file has mistakes:\n{}", lines.join("\n"));
-            }
-        };
-    warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    let job = parsed(job_file, overrides, base_dir)?;
     let Some(cluster) = Cluster::of(job.resources.engine) else {
         bail!(
             "the daemon itself runs the job (`resources.engine: local`); `traind plan` shows what it takes"

@@ -30,11 +30,13 @@ mod generate;
 mod generator;
 mod get;
 mod init;
+mod job_file;
 mod launch;
 mod logs;
 mod ls;
 mod manual;
 mod mine;
+mod misnamed;
 mod niceness;
 mod notify;
 mod plan;
@@ -148,7 +150,8 @@ enum Command {
 /// Runs the command that the arguments name.
 pub fn main() -> ExitCode {
     exit_on_failed_output();
-    let Cli { global, command } = Cli::parse();
+    let parsed = Cli::try_parse().map_err(misnamed::with_tip);
+    let Cli { global, command } = parsed.unwrap_or_else(|error| error.exit());
     let result = match command {
         // These need no runtime, since they execute another program.
         Command::Launch(launch) => launch.run(),

@@ -64,9 +64,34 @@ async fn data_have_a_histogram_of_their_classes() {
     let splits: Value = serde_json::from_str(&again.stdout).unwrap();
     assert_eq!(splits[0]["classes"], json!([["animal", 1], ["fruit", 0], ["tool", 3]]));
     assert_eq!(again.stderr, found.stderr);
-    let wrong = host.cli(draft.folder(), &["data", "job.yaml", "--set=data.label=stars", &cache]);
-    assert_eq!(wrong.code, Some(1));
-    assert!(wrong.stderr.contains("no column \"stars\""), "{}", wrong.stderr);
+}
+
+/// They had a form of their own in `traind data`, which also reported one at a time.
+#[tokio::test(flavor = "multi_thread")]
+async fn mistakes_of_a_job_file_read_alike_in_every_command() {
+    let host = Host::started(1).await;
+    let draft = Draft::new(&host, "mistaken").write("train.csv", "text,label\nthe cat,tool\n");
+    fs::write(draft.path("job.yaml"), JOB_FILE).unwrap();
+    let cache = format!("--cache-dir={}", draft.path("cache").display());
+    for (mistakes, expect) in [
+        (&["--set=data.label=stars", "--set=data.validation=null"][..], "no column \"stars\""),
+        (&["--set=data.labl=stars", "--set=train.learning_rate=fast"], "has 2 mistakes\n"),
+        (&["--set=data.train=no.csv", "--set=model.name_or_path=./none"], "there is no file"),
+    ] {
+        let said = ["submit", "plan", "data"].map(|command| {
+            let cache = (command == "data").then_some(cache.as_str());
+            let arguments: Vec<&str> = [command, "job.yaml"]
+                .into_iter()
+                .chain(mistakes.iter().copied())
+                .chain(cache)
+                .collect();
+            let output = host.cli(draft.folder(), &arguments);
+            assert_eq!(output.code, Some(1), "{arguments:?}: {}", output.stderr);
+            output.stderr
+        });
+        assert!(said[0].contains(expect), "{}", said[0]);
+        assert_eq!((&said[0], &said[0]), (&said[1], &said[2]));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,9 +9,10 @@ mod feed;
 #[cfg(test)]
 mod tests;
 
+use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use tokio::sync::mpsc;
@@ -31,8 +32,14 @@ pub(crate) struct Top {}
 
 impl Top {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
+        let (jobs, cores) = (client::jobs(&global).await?, client::cores(&global).await?);
+        if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+            bail!(
+                "the screen needs a terminal; `traind cores` and `traind ls` print what it shows"
+            );
+        }
         let (sender, mut updates) = mpsc::channel(64);
-        let feed = Feed::start(client::jobs(&global).await?, client::cores(&global).await?, sender);
+        let feed = Feed::start(jobs, cores, sender);
         let mut terminal = ratatui::try_init().context("set up the terminal")?;
         let result = show(&mut terminal, &feed, &mut updates).await;
         ratatui::restore();

@@ -81,7 +81,7 @@ fn splits(job: &JobFile) -> [(&'static str, Option<&DataFiles>); 3] {
 }
 
 /// Every path of the job file that does not exist or is not accessible to the job's user.
-pub(super) fn missing_files(job: &JobFile, account: Option<Account>) -> Vec<FieldViolation> {
+pub(crate) fn missing_files(job: &JobFile, account: Option<Account>) -> Vec<FieldViolation> {
     let user = Reader { account };
     let mut missing = Vec::new();
     let mut note = |field: &str, description: String| {

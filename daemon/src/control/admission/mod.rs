@@ -13,7 +13,7 @@ use std::path::Path;
 
 use traind_job_file::{Engine, JobFile, Parsed, Violation};
 
-pub(crate) use files::without_missing;
+pub(crate) use files::{missing_files, without_missing};
 pub(crate) use machine::check_machine;
 pub(crate) use occupied::{refuse_occupied, with_occupied};
 pub(crate) use planned::{
@@ -30,7 +30,7 @@ use crate::job_id;
 use crate::jobs::store::{JobWarning, NewJob, Resolved, Store};
 use crate::notification::receivers_of;
 use crate::settings::{Prices, Settings};
-use files::{missing_files, outside};
+use files::outside;
 
 /// A job whose file is valid, and whose paths may be looked up.
 #[derive(Debug)]

@@ -50,6 +50,10 @@ async fn without_a_terminal_or_daemon_it_fails_with_an_error() {
     let said = host.cli(&["top"]);
     let text = String::from_utf8_lossy(&said.stderr).into_owned();
     assert!(!said.status.success() && text.contains("no daemon answers"), "{text}");
+    let host = Host::started(1, STOPS_WHEN_ASKED).await;
+    let said = host.cli(&["top"]);
+    let text = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(!said.status.success() && text.contains("`traind cores` and `traind ls`"), "{text}");
 }
 
 #[tokio::test]
