@@ -2,9 +2,11 @@
 
 import importlib.util
 import io
+import json
 import math
 import pickle
 import unittest
+from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
@@ -29,6 +31,16 @@ def view(name="running", **fields):
 
 def events(*messages):
     return [Event.of(message) for message in messages]
+
+
+class Lines(unittest.TestCase):
+    """The lines of `traind logs`, which a test of the daemon writes."""
+
+    def test_events_have_the_words_of_the_command_line(self):
+        lines = json.loads(Path(__file__).with_name("event_lines.json").read_text(encoding="utf-8"))
+        for message, line in lines:
+            with self.subTest(line):
+                self.assertEqual(str(Event.of(events_pb2.Event.FromString(bytes.fromhex(message)))), line)
 
 
 class Terminal(unittest.TestCase):

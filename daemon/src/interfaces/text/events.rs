@@ -191,6 +191,9 @@ pub(crate) fn metrics(metrics: &BTreeMap<String, f64>) -> String {
 }
 
 #[cfg(test)]
+mod lines;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

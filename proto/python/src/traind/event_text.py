@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Callable
 
 from traind.records import Event
 
+#: The most classes of a data set that a line lists.
+_CLASSES_SHOWN = 12
+
 
 def describe(event: Event) -> str:
     """One line, or several where a message has several."""
     line = _LINES.get(event.kind)
-    return line(event.data) if line else "an event that this version does not know"
+    return line(event.data) if line else "an event that this version does not support"
 
 
 def number(value: float) -> str:
     """A number to about four digits."""
     if 0 < abs(value) < 1e-3:
-        return f"{value:.3e}"
+        digits, exponent = f"{value:.3e}".split("e")
+        return f"{digits}e{int(exponent)}"
+    if not math.isfinite(value):
+        return {math.inf: "inf", -math.inf: "-inf"}.get(value, "NaN")
     return f"{value:.1f}" if abs(value) >= 100 else f"{value:.4f}"
 
 
@@ -42,6 +49,11 @@ def size(count: float) -> str:
     return f"{count / 1024:.1f} TiB"
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def metrics(values: Mapping[str, float]) -> str:
     """Names with values, in the order of names."""
     return ", ".join(f"{name} {number(value)}" for name, value in sorted(values.items()))
@@ -52,8 +64,23 @@ def _state_changed(data: dict[str, Any]) -> str:
 
 
 def _data_prepared(data: dict[str, Any]) -> str:
+    parts = [counted(data["rows"], "row"), counted(data["tokens"], "token")]
+    if lengths := data.get("lengths"):
+        parts.append("lengths " + " ".join(f"{name} {lengths[name]}" for name in ("p50", "p90", "p99", "max")))
+    if data["truncated_rows"]:
+        parts.append(f"{counted(data['truncated_rows'], 'row')} truncated")
+    parts += _classes(data["classes"])
     cached = ", cached" if data["cache_hit"] else ""
-    return f"{data['split']} data: {data['rows']} rows, {data['tokens']} tokens in {duration(data['seconds'])}{cached}"
+    return f"{data['split']} data: {', '.join(parts)} in {duration(data['seconds'])}{cached}"
+
+
+def _classes(counts: list[dict[str, Any]]) -> list[str]:
+    """The classes with their numbers of rows, only the most frequent ones if there are many."""
+    more = len(counts) - _CLASSES_SHOWN
+    if more > 0:
+        counts = sorted(counts, key=lambda count: -count["rows"])
+    shown = ", ".join(f"{count['label']} {count['rows']}" for count in counts[:_CLASSES_SHOWN])
+    return [f"classes {shown}" + (f" and {more} more" if more > 0 else "")] if counts else []
 
 
 def _model_loaded(data: dict[str, Any]) -> str:
@@ -64,7 +91,7 @@ def _model_loaded(data: dict[str, Any]) -> str:
 
 
 def _compiled(data: dict[str, Any]) -> str:
-    late = "" if data["ahead"] else ", a step waited for it"
+    late = "" if data["ahead"] else ", delayed a step"
     shape = f"{data['batch']} x {data['bucket_length']} tokens"
     return f"program {data['program']} for {shape} in {duration(data['seconds'])} ({data['source']}{late})"
 
@@ -76,8 +103,19 @@ def _step(data: dict[str, Any]) -> str:
 
 
 def _evaluated(data: dict[str, Any]) -> str:
-    took = f"{data['rows']} rows in {duration(data['seconds'])}"
+    took = f"{counted(data['rows'], 'row')} in {duration(data['seconds'])}"
     return f"{data['split']} at step {data['step']}: {metrics(data['metrics'])} ({took})"
+
+
+def _saved(data: dict[str, Any]) -> str:
+    text = f"saved {data['path']} ({size(data['bytes'])}) in {duration(data['seconds'])}"
+    paused = f", training paused for {duration(data['stall_seconds'])}"
+    return text + paused if data["kind"] == "checkpoint" else text
+
+
+def _loss_scaled(data: dict[str, Any]) -> str:
+    skipped = counted(data["skipped_steps"], "step")
+    return f"loss scale {number(data['scale'])} after step {data['step']}, {skipped} skipped so far"
 
 
 def _fetched(data: dict[str, Any]) -> str:
@@ -93,14 +131,14 @@ def _prepared(data: dict[str, Any]) -> str:
 
 
 def _finished(data: dict[str, Any]) -> str:
-    text = f"runner {data['outcome']} after {data['steps']} steps, {duration(data['seconds'])}"
+    text = f"runner {data['outcome']} after {counted(data['steps'], 'step')}, {duration(data['seconds'])}"
     failure = data.get("failure")
     return f"{text}: {failure['reason']}: {failure['message']}" if failure else text
 
 
 _LINES: dict[str, Callable[[dict[str, Any]], str]] = {
     "state_changed": _state_changed,
-    "waiting": lambda data: f"waits: {data['reason']}",
+    "waiting": lambda data: f"waiting: {data['reason']}",
     "started": lambda data: f"runner {data['pid']} started on {data['platform']} {data['cores']}",
     "warning": lambda data: f"warning: {data['message']}",
     "log": lambda data: f"{data['level']}: {data['message']}",
@@ -109,9 +147,9 @@ _LINES: dict[str, Callable[[dict[str, Any]], str]] = {
     "compiled": _compiled,
     "step": _step,
     "evaluated": _evaluated,
-    "saved": lambda data: f"saved {data['path']} ({size(data['bytes'])}) in {duration(data['seconds'])}",
-    "resumed": lambda data: f"resumed from step {data['step']}, of {data['path']}",
-    "loss_scaled": lambda data: f"loss scale {number(data['scale'])} after step {data['step']}",
+    "saved": _saved,
+    "resumed": lambda data: f"resumes from step {data['step']}, from {data['path']}",
+    "loss_scaled": _loss_scaled,
     "prepared": _prepared,
     "fetched": _fetched,
     "uploaded": lambda data: f"uploaded {data['url']} ({size(data['bytes'])}) in {duration(data['seconds'])}",
