@@ -145,6 +145,41 @@ class Submitting(WithDaemon):
         self.assertEqual([(found.field, found.description) for found in error.violations], violations)
         self.assertIn("train.learning_rat: is not a known key", str(error))
 
+    def test_a_mapping_has_no_lines(self):
+        violations = [("train.fp16", "must be true or false, not the text `yes` (line 17)")]
+        refusal = Refusal(
+            grpc.StatusCode.INVALID_ARGUMENT, "the job file has 1 mistake", "JOB_FILE_INVALID", violations
+        )
+        self.daemon.answers = [refusal, refusal, refusal]
+        for job, says_line in (({"name": "x"}, False), ("name: x\n", True)):
+            with self.assertRaises(traind.JobFileInvalid) as caught:
+                self.client.submit(job)
+            self.assertEqual("(line 17)" in str(caught.exception), says_line)
+            self.assertIn("not the text `yes`", str(caught.exception))
+        with self.assertRaises(traind.JobFileInvalid) as caught:
+            self.client.plan({"name": "x"})
+        self.assertNotIn("line", caught.exception.violations[0].description)
+        warning = events_pb2.Warning(code="ALIAS_USED", message="line 2: is read as `text`")
+        self.daemon.answers = [support.job("pending", warnings=[warning])]
+        with self.assertWarnsRegex(traind.JobFileWarning, "^is read as `text`$"):
+            self.client.submit({"name": "x"})
+
+    def test_values_that_no_job_file_holds_are_named(self):
+        nan = {"train": {"learning_rate": float("nan")}}
+        for call, expect in (
+            (lambda: self.client.submit(nan), "train.learning_rate: nan is no number"),
+            (lambda: self.client.submit({"data": {"train": [b"a"]}}), r"data.train\[0\]: a job file cannot hold b'a'"),
+            (lambda: self.client.submit(7), "a job is a mapping of sections, .* not 7"),
+            (lambda: self.client.submit({}, overrides=["train.max_steps=3"]), "overrides is a mapping"),
+            (
+                lambda: self.client.submit({}, overrides={"train.max_grad_norm": float("inf")}),
+                "train.max_grad_norm: inf",
+            ),
+        ):
+            with self.assertRaisesRegex((TypeError, ValueError), expect):
+                call()
+        self.assertEqual(self.daemon.requests, [])
+
     def test_warnings_of_a_job_file_are_warnings(self):
         warning = events_pb2.Warning(code="ALIAS_USED", message="line 2: is read as `text`")
         self.daemon.answers = [support.job("pending", warnings=[warning])]
@@ -225,6 +260,23 @@ class Looking(WithDaemon):
         self.daemon.answers = [jobs_pb2.ListJobsResponse(jobs=[support.job()] * 2, next_page_token="more")]
         self.assertEqual(len(self.client.jobs(limit=2)), 2)
         self.assertEqual(self.daemon.requests[0].page_size, 2)
+
+    def test_arguments_of_other_types_are_named(self):
+        job = self.job()
+        for call, expect in (
+            (lambda: self.client.jobs(states=["done"]), "'done' is no state of a job: these are pending, .*completed"),
+            (lambda: self.client.jobs(limit="3"), "limit is a whole number, not '3'"),
+            (lambda: job.wait(timeout="3"), "timeout is a number of seconds, not '3'"),
+            (lambda: job.samples("3"), "step is a whole number, not '3'"),
+            (lambda: job.generate("a", at="3"), "at is a whole number, not '3'"),
+        ):
+            with self.assertRaisesRegex((TypeError, ValueError), expect):
+                call()
+
+    def test_one_state_needs_no_list(self):
+        self.daemon.answers = [jobs_pb2.ListJobsResponse()]
+        self.client.jobs(states="completed")
+        self.assertEqual(list(self.daemon.requests[0].states), [support.state("completed")])
 
     def test_a_core_without_a_job_has_no_usage(self):
         busy = cores_pb2.Core(core=1, platform="cpu", job_id="j1", usage=cores_pb2.CoreUsage(phase="PHASE_COMPUTE"))

@@ -11,7 +11,7 @@ from typing import Any, Callable, TypeVar
 import grpc
 import grpc.aio
 
-from traind import job_file
+from traind import arguments, job_file
 from traind.connection import Caller, StrPath, Target, target
 from traind.event_text import describe
 from traind.history import Metrics
@@ -21,7 +21,7 @@ from traind.patience import FOLLOW_SECONDS, Patience, follow_pause
 from traind.progress import Show, display_for
 from traind.records import Core, Event, as_dict
 from traind.status import error_of
-from traind.v1 import cores_pb2, cores_pb2_grpc, events_pb2, jobs_pb2, jobs_pb2_grpc
+from traind.v1 import cores_pb2, cores_pb2_grpc, jobs_pb2, jobs_pb2_grpc
 from traind.view import JobView
 
 T = TypeVar("T")
@@ -57,8 +57,9 @@ class Client:
     ) -> Job:
         """Submits a job, as `traind.Client.submit`."""
         request = job_file.create_request(job, overrides, base_dir, request_id)
-        message: jobs_pb2.Job = await repeat(lambda: self._jobs.CreateJob(request))
-        job_file.warn(message)
+        with job_file.lines_of(job):
+            message: jobs_pb2.Job = await repeat(lambda: self._jobs.CreateJob(request))
+        job_file.warn(message, job)
         return Job(self, message)
 
     async def fork(
@@ -85,15 +86,16 @@ class Client:
     ) -> dict[str, Any]:
         """Returns what a job would take, as `traind.Client.plan`."""
         request = job_file.plan_request(job, overrides, base_dir, search)
-        return as_dict(await repeat(lambda: self._jobs.PlanJob(request)))
+        with job_file.lines_of(job):
+            return as_dict(await repeat(lambda: self._jobs.PlanJob(request)))
 
     async def job(self, reference: str) -> Job:
         """Returns the job of an id, the beginning of one, or a name."""
         return Job(self, await self._get_job(reference))
 
-    async def jobs(self, *, states: Sequence[str] = (), limit: int | None = None) -> list[Job]:
+    async def jobs(self, *, states: str | Sequence[str] = (), limit: int | None = None) -> list[Job]:
         """Lists jobs, newest first."""
-        wanted: list[Any] = [events_pb2.JobState.Value(f"JOB_STATE_{state.upper()}") for state in states]
+        wanted, limit = arguments.states(states), arguments.count("limit", limit)
         size = _PAGE if limit is None else max(1, min(limit, _PAGE))
         found: list[Job] = []
         token = ""
@@ -171,6 +173,7 @@ class Job(JobView):
         self, *, from_sequence: int = 1, follow: bool = True, timeout: float | None = None
     ) -> AsyncIterator[Event]:
         """Yields the job's events, as `traind.Job.events`."""
+        timeout = arguments.seconds("timeout", timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         last = None if follow else (await self.refresh())._message.last_sequence
         if last is not None and from_sequence > last:

@@ -10,7 +10,7 @@ from typing import Any, Callable, TypeVar
 
 import grpc
 
-from traind import job_file
+from traind import arguments, job_file
 from traind.connection import Caller, StrPath, Target, target
 from traind.job import Job
 from traind.job_file import JobSource
@@ -20,7 +20,6 @@ from traind.status import error_of
 from traind.v1 import (
     cores_pb2,
     cores_pb2_grpc,
-    events_pb2,
     jobs_pb2,
     jobs_pb2_grpc,
     plugins_pb2,
@@ -71,8 +70,9 @@ class Client:
         Raises `JobFileInvalid` with all that is wrong.
         """
         request = job_file.create_request(job, overrides, base_dir, request_id)
-        message: jobs_pb2.Job = repeat(lambda: self._jobs.CreateJob(request))
-        job_file.warn(message)
+        with job_file.lines_of(job):
+            message: jobs_pb2.Job = repeat(lambda: self._jobs.CreateJob(request))
+        job_file.warn(message, job)
         return Job(self, message)
 
     def fork(
@@ -107,16 +107,17 @@ class Client:
         job's cores on the daemon's host. The result's "meshes" then lists the fastest first.
         """
         request = job_file.plan_request(job, overrides, base_dir, search)
-        return as_dict(repeat(lambda: self._jobs.PlanJob(request)))
+        with job_file.lines_of(job):
+            return as_dict(repeat(lambda: self._jobs.PlanJob(request)))
 
     def job(self, reference: str) -> Job:
         """Returns the job of an id, the beginning of one, or a name (the newest of that name)."""
         return Job(self, self._get_job(reference))
 
-    def jobs(self, *, states: Sequence[str] = (), limit: int | None = None) -> list[Job]:
+    def jobs(self, *, states: str | Sequence[str] = (), limit: int | None = None) -> list[Job]:
         """Lists jobs, newest first: those in one of `states` ("running"), at most `limit`."""
-        wanted = [events_pb2.JobState.Value(f"JOB_STATE_{state.upper()}") for state in states]
-        pages = self._pages(wanted, limit)
+        limit = arguments.count("limit", limit)
+        pages = self._pages(arguments.states(states), limit)
         return [Job(self, message) for message in itertools.islice(pages, limit)]
 
     def cores(self, platform: str = "") -> list[Core]:
@@ -166,7 +167,7 @@ class Client:
         return repeat(lambda: self._jobs.CancelJob(request))
 
     def _get_samples(self, job_id: str, step: int) -> jobs_pb2.Samples:
-        request = jobs_pb2.GetSamplesRequest(job_id=job_id, step=step)
+        request = jobs_pb2.GetSamplesRequest(job_id=job_id, step=arguments.count("step", step))
         return repeat(lambda: self._jobs.GetSamples(request))
 
     def _generate_texts(self, request: jobs_pb2.GenerateTextsRequest) -> jobs_pb2.GeneratedTexts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -74,6 +75,11 @@ def _remake(
 
 class JobFileInvalid(CallError):
     """The job file is refused; `violations` has one entry for each fault."""
+
+    def without_lines(self) -> JobFileInvalid:
+        """The same without the lines of the file."""
+        found = [FieldViolation(it.field, re.sub(r" \(line \d+\)$", "", it.description)) for it in self.violations]
+        return JobFileInvalid(self.message, code=self.code, reason=self.reason, violations=found)
 
 
 class JobNotFound(CallError):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from traind import job_file
+from traind import arguments, job_file
 from traind.errors import JobCancelled, JobFailed
 from traind.event_text import describe
 from traind.history import Metrics
@@ -58,6 +58,7 @@ class Job(JobView):
 
         Continues after the last event when the daemon restarts.
         """
+        timeout = arguments.seconds("timeout", timeout)
         deadline = None if timeout is None else time.monotonic() + timeout
         last = None if follow else self.refresh()._message.last_sequence
         if last is not None and from_sequence > last:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
+import re
 import uuid
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union
 
+from traind import arguments
 from traind.connection import StrPath
 from traind.errors import JobFileInvalid, JobFileWarning
 from traind.v1 import jobs_pb2
@@ -21,10 +25,23 @@ JobSource = Union[Mapping[str, Any], StrPath]
 _BYTES_MAX = 1 << 20
 
 
-def warn(job: jobs_pb2.Job) -> None:
+def warn(job: jobs_pb2.Job, source: JobSource = "") -> None:
     """Issues the warnings of a submitted job, for the caller of the method that calls this."""
     for warning in job.warnings:
-        warnings.warn(warning.message, JobFileWarning, stacklevel=3)
+        has_lines = not isinstance(source, Mapping)
+        message = warning.message if has_lines else re.sub(r"^line \d+: ", "", warning.message)
+        warnings.warn(message, JobFileWarning, stacklevel=3)
+
+
+@contextlib.contextmanager
+def lines_of(job: JobSource) -> Iterator[None]:
+    """Leaves the lines of mistakes out where the job is a mapping, whose lines nobody has seen."""
+    try:
+        yield
+    except JobFileInvalid as error:
+        if not isinstance(job, Mapping):
+            raise
+        raise error.without_lines() from None
 
 
 def create_request(
@@ -44,7 +61,10 @@ def fork_request(
 ) -> jobs_pb2.ForkJobRequest:
     """The request that forks a job; step 0 stands for its newest checkpoint."""
     return jobs_pb2.ForkJobRequest(
-        request_id=request_id or uuid.uuid4().hex, job_id=reference, step=at or 0, overrides=values(overrides)
+        request_id=request_id or uuid.uuid4().hex,
+        job_id=reference,
+        step=arguments.count("at", at) or 0,
+        overrides=values(overrides),
     )
 
 
@@ -69,9 +89,9 @@ def generate_request(
     """The request for texts of a job's model; step 0 stands for its newest checkpoint, or its trained model."""
     return jobs_pb2.GenerateTextsRequest(
         job_id=reference,
-        step=step or 0,
+        step=arguments.count("at", step) or 0,
         prompts=prompts,
-        settings={name: json.dumps(value) for name, value in settings.items()},
+        settings={name: encode(value, name) for name, value in settings.items()},
         seed=seed,
         chat=chat,
     )
@@ -80,7 +100,9 @@ def generate_request(
 def text(job: JobSource) -> str:
     """The job file's YAML. Raises `JobFileInvalid` if the daemon would not take as much."""
     if isinstance(job, Mapping):
-        name, written = "the job file", encode(job, indent=1)
+        name, written = "the job file", encode(job, "", indent=1)
+    elif not isinstance(job, (str, os.PathLike)):
+        raise TypeError(f"a job is a mapping of sections, the path of a YAML file, or YAML, not {job!r}")
     elif isinstance(job, str) and "\n" in job:
         name, written = "the job file", job
     else:
@@ -102,19 +124,29 @@ def folder(base_dir: StrPath | None) -> str:
 
 def values(overrides: Mapping[str, Any] | None) -> dict[str, str]:
     """Values by field path, each as YAML."""
-    return {path: encode(value) for path, value in (overrides or {}).items()}
+    if overrides is not None and not isinstance(overrides, Mapping):
+        message = "overrides is a mapping of field paths to values, such as {'train.max_steps': 10}"
+        raise TypeError(f"{message}, not {overrides!r}")
+    return {path: encode(value, path) for path, value in (overrides or {}).items()}
 
 
-def encode(value: Any, indent: int | None = None) -> str:
-    """A value as JSON, which is YAML as long as characters are not written as pairs of surrogates."""
-    return json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False, default=_plain)
+def encode(value: Any, path: str, indent: int | None = None) -> str:
+    """The value of a field as JSON, which is YAML as long as characters are not written as pairs of surrogates."""
+    return json.dumps(plain(value, path), indent=indent, ensure_ascii=False, allow_nan=False)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any, path: str) -> Any:
+    """A value of a field in JSON's types. Raises errors that name the field of a part that has none."""
+    if isinstance(value, Mapping):
+        return {key: plain(part, f"{path}.{key}" if path else str(key)) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(part, f"{path}[{place}]") for place, part in enumerate(value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{path}: {value} is no number that a job file can hold")
+    if value is None or isinstance(value, (str, int, float)):
+        return value
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    if isinstance(value, Mapping):
-        return dict(value)
     if hasattr(value, "item"):  # numbers of numpy and torch
-        return value.item()
-    raise TypeError(f"a job file cannot hold {value!r}")
+        return plain(value.item(), path)
+    raise TypeError(f"{path}: a job file cannot hold {value!r}")
