@@ -22,8 +22,26 @@ const OF_AXOLOTL: [&str; 6] = [
     "val_set_size",
     "lora_target_linear",
 ];
+/// Keys of the classes of TRL's configs, as their `to_json_string` writes them, without a model.
+const OF_TRL: [&str; 12] = [
+    "assistant_only_loss",
+    "center_rewards_coefficient",
+    "completion_only_loss",
+    "dataset_num_proc",
+    "dataset_text_field",
+    "desirable_weight",
+    "max_completion_length",
+    "padding_free",
+    "precompute_ref_log_probs",
+    "simpo_gamma",
+    "sync_ref_model",
+    "truncation_mode",
+];
 const OF_LLAMA_FACTORY: [&str; 5] =
     ["cutoff_len", "dataset_dir", "lora_rank", "lora_target", "neat_packing"];
+
+/// The characters that a sentence on a text shows of it.
+const TEXT_SHOWN: usize = 60;
 
 /// The tool that writes such top-level keys. `has_components` is true where one of them is a mapping with
 /// the key `_component_`.
@@ -51,6 +69,7 @@ pub fn tool_of(has: impl Fn(&str) -> bool, has_components: bool) -> Option<Tool>
         {
             Tool::Trl
         }
+        () if several(&OF_TRL) => Tool::Trl,
         () => return None,
     })
 }
@@ -97,4 +116,33 @@ pub(crate) fn tool_of_document(root: &Node) -> Option<Tool> {
     let has_components = entries.iter().any(|entry| is_component(&entry.node));
     let is_job = has("model") && !has_components;
     if is_job { None } else { tool_of(has, has_components) }
+}
+
+/// A sentence on a document that is no tool's settings and no job file: a model's config, or TrainingArguments as
+/// `to_json_string` writes them.
+pub(crate) fn advice_on_document(root: &Node) -> Option<&'static str> {
+    let Value::Map(entries) = &root.value else { return None };
+    let has = |key: &str| entries.iter().any(|entry| entry.key == key);
+    Some(match () {
+        () if has("model") || has("data") => return None,
+        () if has("model_type") && (has("architectures") || has("hidden_size")) => {
+            "is a model's config.json; name its folder in model.name_or_path, or begin with `traind init MODEL DATA`"
+        }
+        () if has("output_dir") && (has("log_level_replica") || has("_n_gpu")) => {
+            "has TrainingArguments; `traind convert FILE --output job.yaml`, with the model and the data by --set, \
+             makes a job file of them"
+        }
+        () => return None,
+    })
+}
+
+/// A sentence on a document that is text without keys, such as a script or rows of data.
+pub(crate) fn advice_on_text(text: &str) -> String {
+    let beginning: String = text.chars().take(TEXT_SHOWN).collect();
+    let more = if beginning.len() < text.len() { "…" } else { "" };
+    let of_script = match text.contains(" --") {
+        true => "; `traind convert FILE --output job.yaml` makes a job file of a script's command",
+        false => "",
+    };
+    format!("must be a mapping of keys to values, not the text `{beginning}{more}`{of_script}")
 }

@@ -77,8 +77,8 @@ pub use training_arguments::{
 };
 pub use values::{
     CHAT_TEMPLATES, DataSetUrl, EarlyStopping, FileSize, InputTokens, LabelMap, LabelName,
-    LayerNumbers, Mapping, ModelSource, Offload, OneOrMany, OptimArg, OptimArgs, Paths, Quantity,
-    ReportTo, ResumeFrom, ScheduleKwargs, StepsOrRatio, TOKENIZER_DEFAULT, TURN_TEMPLATES,
-    TargetModules, TokenIndices, is_chat_template,
+    LayerNumbers, Mapping, ModelSource, Offload, OneOrMany, OptimArg, OptimArgs, Paths, Prefix,
+    Quantity, ReportTo, ResumeFrom, ScheduleKwargs, StepsOrRatio, TOKENIZER_DEFAULT,
+    TURN_TEMPLATES, TargetModules, TokenIndices, is_chat_template,
 };
 pub use violation::{Violation, Warning};

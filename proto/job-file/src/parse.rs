@@ -38,6 +38,9 @@ impl JobFile {
         if let Some(tool) = foreign::tool_of_document(&root) {
             return Err(vec![Violation::new("", tool.advice(), root.at)]);
         }
+        if let Some(advice) = foreign::advice_on_document(&root) {
+            return Err(vec![Violation::new("", advice, root.at)]);
+        }
         let bad_overrides = overrides::apply(&mut root, values);
         let mut problems = Problems::of(&root, schema::field_paths);
         for (field, description) in bad_overrides {
@@ -67,6 +70,7 @@ fn parse_root(yaml: &str) -> Result<Node, Violation> {
     match &root.value {
         Value::Map(_) => Ok(root),
         Value::Null => Err(Violation::new("", "is empty", None)),
+        Value::Text(text) => Err(Violation::new("", foreign::advice_on_text(text), root.at)),
         other => {
             let found = other.describe();
             let description = format!("must be a mapping of keys to values, not {found}");

@@ -51,6 +51,12 @@ pub(crate) fn read(
     problems: &mut Problems,
 ) -> Option<&'static str> {
     let wanted = || format!("one of {}", spellings.join(", "));
+    // YAML of before 2009, which Python's libraries read and write, has `no` for false.
+    if node.value == Value::Bool(false)
+        && let Some(no) = spellings.iter().find(|spelling| **spelling == "no")
+    {
+        return Some(no);
+    }
     let Value::Text(text) = &node.value else {
         wrong_type(node, path, &wanted(), problems);
         return None;

@@ -129,6 +129,12 @@ fn check_labels(job: &JobFile, problems: &mut Problems) {
             format!("is {num_labels}, but data.label_map has {}", counted(classes, "class"));
         problems.violation("model.num_labels", description);
     }
+    let is_multi_label = job.model.problem_type == Some(ProblemType::MultiLabelClassification);
+    if classes == Some(1) && !is_multi_label {
+        let description =
+            "all labels are one class, and a classifier learns to tell two or more apart";
+        problems.violation("data.label_map", description);
+    }
 }
 
 fn check_problem_type(job: &JobFile, problems: &mut Problems) {

@@ -10,7 +10,7 @@ use crate::schema::layout::{
 };
 use crate::section::{above, section};
 use crate::spelled::spelled;
-use crate::values::{LabelMap, LabelName, Mapping};
+use crate::values::{LabelMap, LabelName, Mapping, Prefix};
 
 section! {
     /// The data to train and evaluate on. Files are CSV, JSON, JSONL, Parquet or Arrow, or plain
@@ -155,7 +155,7 @@ section! {
         /// the tokens of targets.
         target_lang: Option<String> = None;
         /// Prefix added to each source, such as T5's `summarize: `.
-        source_prefix: Option<String> = None;
+        source_prefix: Option<Prefix> = None;
         /// Maximum length of a source in tokens, including special tokens; longer ones are
         /// truncated. Defaults to the model's maximum, at most 1024.
         max_source_length: Option<u32> = None, in 1.0..=1_048_576.0;

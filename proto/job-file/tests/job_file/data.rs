@@ -69,6 +69,18 @@ fn label_maps() {
         "data:\n  train: a.csv\n  label_map: {1: [x]}",
         "line 3: data.label_map.1: must be text, not a list",
     );
+    // It made a regression of the job, whose labels were no numbers.
+    let classifier = "model: {name_or_path: ./bert, task: sequence-classification";
+    check(
+        &format!("{classifier}}}\ndata: {{train: a.csv, label_map: {{good: x, bad: x}}}}"),
+        "line 2: data.label_map: all labels are one class, and a classifier learns to tell two or more apart",
+    );
+    check(
+        &format!(
+            "{classifier}, problem_type: multi_label_classification}}\ndata: {{train: a.csv, label_map: [x]}}"
+        ),
+        "",
+    );
 }
 
 #[test]

@@ -212,3 +212,23 @@ fn folders_of_buckets_are_kept_as_they_are() {
         check(&format!("output_dir: '{url}'"), &expect);
     }
 }
+
+/// `yaml.safe_load` makes false of `no`, so that a job file which Python had read was refused.
+#[test]
+fn no_is_no_where_python_read_it() {
+    let job = job(
+        "train: {save_strategy: false, eval_strategy: false, include_num_input_tokens_seen: false}\n\
+                   parallel: {fsdp: false}",
+    );
+    let job = serde_json::to_value(&job).unwrap();
+    let train = &job["train"];
+    let no = ["save_strategy", "eval_strategy", "include_num_input_tokens_seen"];
+    assert_eq!(no.map(|key| train[key].clone()), [json!("no"), json!("no"), json!("no")]);
+    assert_eq!(job["parallel"]["fsdp"], "no");
+    check(
+        "train: {eval_strategy: true, optim: false}",
+        "line 1: train.optim: must be one of adamw_torch, sgd, adafactor, adagrad, muon, lion_32bit, rmsprop, \
+            schedule_free_adamw, not false
+         line 1: train.eval_strategy: must be one of no, steps, epoch, not true",
+    );
+}

@@ -174,6 +174,17 @@ fn a_file_of_another_tool_is_said_to_be_its() {
         ("compute_environment: LOCAL_MACHINE", ["accelerate's", "resources.cores"]),
         ("model: {_component_: a.b}\nepochs: 1", ["torchtune's", "traind init"]),
         ("model_name_or_path: x/y\ndataset_name: a/b", ["TRL's", "traind convert FILE"]),
+        (
+            "max_length: 8\npadding_free: false\ntruncation_mode: keep_start",
+            ["TRL's", "convert FILE"],
+        ),
+        ("output_dir: a\nlog_level_replica: warning", ["has TrainingArguments", "by --set"]),
+        ("model_type: bert\nhidden_size: 8", ["a model's config.json", "traind init"]),
+        (
+            "text,label\na b,1",
+            ["must be a mapping of keys to values", "not the text `text,label a b,1`"],
+        ),
+        ("python run_glue.py --do_train", ["not the text `python run_glue", "traind convert FILE"]),
     ] {
         let violations = JobFile::parse(yaml, Path::new("/base")).unwrap_err();
         let found = lines(&violations);

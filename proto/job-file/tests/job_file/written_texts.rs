@@ -10,6 +10,8 @@ fn check_task(rest: &str, expect: &str) {
 #[test]
 fn keys_of_texts_to_write() {
     check_task("data: {train: a.csv, source_prefix: 'summarize: ', max_source_length: 64}", "");
+    // The default of transformers' scripts.
+    check_task("data: {train: a.csv, source_prefix: ''}", "");
     check_task(
         "data: {train: a.csv, source: text, target: text}",
         "line 2: data.target: column `text` is `data.source` already",
