@@ -59,7 +59,7 @@ pub(crate) fn apply(tables: &[Table], key: &str, value: &Value, draft: &mut Draf
         Some(Rule::Field(path)) => draft.set(path, value.clone(), key),
         Some(Rule::Changed(path, change, reason)) => match change(value) {
             Ok(changed) => {
-                if changed != *value && !reason.is_empty() {
+                if changed != *value && !is_off(value) && !reason.is_empty() {
                     draft.note(key, *reason);
                 }
                 draft.set(path, changed, key);

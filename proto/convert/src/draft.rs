@@ -154,7 +154,7 @@ impl Draft {
             let wrong = parsed.err().into_iter().flatten();
             let wrong: Vec<Note> = wrong
                 .filter(|found| self.is_wrong_by_itself(found))
-                .map(|found| Note { key: self.key_of(&found.field), text: found.description })
+                .map(|found| self.note_of(found))
                 // The source's own sentence is enough.
                 .filter(|found| self.refusals.iter().all(|refused| refused.key != found.key))
                 .collect();
@@ -162,10 +162,7 @@ impl Draft {
         }
         match parsed {
             Err(violations) => Err(Refused {
-                notes: violations
-                    .into_iter()
-                    .map(|found| Note { key: self.key_of(&found.field), text: found.description })
-                    .collect(),
+                notes: violations.into_iter().map(|found| self.note_of(found)).collect(),
             }),
             Ok(parsed) => {
                 for warning in parsed.warnings {
@@ -200,6 +197,15 @@ impl Draft {
     fn is_wrong_by_itself(&self, found: &Violation) -> bool {
         let is_value = found.description.starts_with("must be ");
         is_value && self.get(&found.field).is_some_and(|value| !value.is_null())
+    }
+
+    /// A violation under the source's key. An option that its value was forgotten of is true.
+    fn note_of(&self, found: Violation) -> Note {
+        let is_bare = self.get(&found.field) == Some(&Value::Bool(true))
+            && found.description.starts_with("must be ")
+            && !found.description.starts_with("must be true");
+        let text = if is_bare { "needs a value".to_owned() } else { found.description };
+        Note { key: self.key_of(&found.field), text }
     }
 
     /// The source's key of a field, or the field.

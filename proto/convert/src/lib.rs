@@ -218,6 +218,11 @@ fn program(text: &str) -> Option<&'static str> {
             "is not text: training_args.bin is Python's own format, which is not read; write \
             training_args.to_json_string() to a file, and convert that"
         }
+        () if text.lines().any(|line| is_import(line) && line.contains("sagemaker")) => {
+            "is Python, which is not run: import HuggingFace from traind in place of sagemaker.huggingface there, and \
+            the estimator submits the job (docs/python.md); or write its arguments to a file as JSON, and convert that \
+            (docs/coming-from.md)"
+        }
         () if text.lines().any(is_import) => {
             "is Python, which is not run: convert the command line that runs an example script, as `traind \
             convert -- python run_glue.py …`; for a script of your own, begin with `traind init MODEL DATA`, and for \

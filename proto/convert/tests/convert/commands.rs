@@ -452,3 +452,12 @@ fn columns_that_a_script_joins_are_refused() {
     let line = "run_classification.py --model_name_or_path x/y --train_file a.csv --do_train --text_column_names a,b";
     check_refused(command(line), &[("text_column_names", "join them in a column of the file")]);
 }
+
+/// An option without its value was "not true", and to be put in quotes.
+#[test]
+fn options_without_their_values_are_named() {
+    let line = "run_mlm.py --model_name_or_path --train_file a.txt --learning_rate --do_train";
+    let expect =
+        [("model_name_or_path", "needs a value"), ("train.learning_rate", "needs a value")];
+    check_refused(command(line), &expect);
+}

@@ -1,6 +1,6 @@
 //! Variables of the environment, before a launcher or exported by a script.
 
-use traind_convert::convert_script;
+use traind_convert::{convert_script, convert_script_with};
 
 use super::{check, check_refused, command};
 
@@ -78,4 +78,17 @@ fn a_trial_run_that_compiles_is_no_second_job() {
          torchrun --nproc_per_node 2 {TRAIN}\n"
     );
     check(convert_script(&script, &[]), &[("train.max_steps", "-1")], &[""]);
+}
+
+/// Processes that LLaMA-Factory starts were set, and said to be dropped.
+#[test]
+fn processes_that_a_tool_starts_are_no_unknown_variables() {
+    let yaml = "model_name_or_path: x/y\nstage: sft\nfinetuning_type: full\ndataset: alpaca_en_demo\n\
+                template: llama3\n";
+    let line = "FORCE_TORCHRUN=1 NNODES=2 NODE_RANK=0 NPROC_PER_NODE=8 MASTER_ADDR=a llamafactory-cli train a.yaml";
+    let given = [("resources.engine".to_owned(), "slurm".to_owned())];
+    let read = |path: &std::path::Path| path.ends_with("a.yaml").then(|| yaml.to_owned());
+    let converted = convert_script_with(line, &given, &read);
+    let expect = [("resources.hosts", "2"), ("resources.cores", "8")];
+    check(converted, &expect, &["FORCE_TORCHRUN", "NODE_RANK", "MASTER_ADDR"]);
 }

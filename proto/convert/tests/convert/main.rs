@@ -114,6 +114,10 @@ fn what_is_no_settings_of_a_tool_is_said_so() {
         ("cells: []\nnbformat: 4", "is a notebook"),
         ("from transformers import Trainer\nprint(1)\n", "is Python, which is not run"),
         ("import os\nx = {1: 2}\n", "is Python, which is not run"),
+        (
+            "from sagemaker.huggingface import HuggingFace\nHuggingFace().fit()\n",
+            "import HuggingFace from traind",
+        ),
         ("#!/bin/bash\nls\n", "runs no example script"),
         ("#!/usr/bin/env python\nimport os\n", "is Python, which is not run"),
         ("trainer: {max_epochs: 3}\nmodel: {a: 1}\ndata: {b: 1}", "PyTorch Lightning"),

@@ -21,6 +21,39 @@ fn redirections_and_pipes_are_left_out() {
     }
 }
 
+/// Only commands of transformers' example scripts had the variables that a script exports, and of several commands of
+/// other tools the first was taken.
+#[test]
+fn commands_of_every_tool_have_the_exported_variables() {
+    let lf = "model_name_or_path: x/y\nstage: sft\nfinetuning_type: full\n\
+              dataset: alpaca_en_demo\ntemplate: llama3\n";
+    let axolotl = "base_model: x/y\ndatasets: [{path: a/b, type: alpaca}]\n";
+    let files = |path: &std::path::Path| match path.to_str() {
+        Some("lf.yaml") => Some(lf.to_owned()),
+        Some("a.yml") => Some(axolotl.to_owned()),
+        _ => None,
+    };
+    let exports = "export CUDA_VISIBLE_DEVICES=0,1\nexport WANDB_PROJECT=food\nexport FOO=1\n";
+    for command in [
+        "trl sft --model_name_or_path x/y --dataset_name a/b",
+        "accelerate launch sft.py --model_name_or_path x/y --dataset_name a/b",
+        "axolotl train a.yml",
+        "llamafactory-cli train lf.yaml",
+    ] {
+        let expect =
+            [("train.project", "food"), ("resources.platform", "cuda"), ("resources.cores", "2")];
+        let converted =
+            traind_convert::convert_script_with(&format!("{exports}{command}\n"), &[], &files);
+        let converted = converted.unwrap_or_else(|refused| panic!("{command}: {refused}"));
+        check_fields(command, &converted.job_file, &expect);
+        assert!(converted.notes.iter().any(|note| note.key == "FOO"), "{command}");
+    }
+    let several = "trl sft --model_name_or_path x/y --dataset_name a/b\n\
+                   trl dpo --model_name_or_path x/y --dataset_name a/b\n";
+    let expect = "the script has several training commands, on line 1 and line 2";
+    check_refused(convert_script(several, &[]), &[("", expect)]);
+}
+
 /// Relative paths of the command are of another folder than those of a job file.
 #[test]
 fn a_change_of_the_folder_is_noted() {

@@ -44,7 +44,6 @@ fn what_to_json_string_writes_is_a_job() {
     let notes = [
         "optim",
         "disable_tqdm",
-        "report_to",
         "use_cpu",
         "accelerator_config",
         "dataloader_pin_memory",

@@ -215,3 +215,28 @@ fn several_data_sets_are_a_list() {
         check_refused(convert(None, &sets(text), &[]), &[(key, sentence)]);
     }
 }
+
+/// They had to be named by `--from trl`, and then trained nothing: `do_train` of a config is false.
+#[test]
+fn configs_that_python_wrote_are_known_by_their_keys() {
+    let given = [("model.name_or_path", "x/y"), ("data.train", "a/b")]
+        .map(|(field, value)| (field.to_owned(), value.to_owned()));
+    let common = r#""output_dir": "out", "do_train": false, "do_eval": false, "learning_rate": 0.001, "report_to": []"#;
+    let sft = format!(
+        r#"{{{common}, "dataset_text_field": "body", "packing": false, "padding_free": false, "max_length": 64,
+           "assistant_only_loss": false, "truncation_mode": "keep_start", "loss_type": "nll", "eos_token": null}}"#
+    );
+    let expect = [
+        ("model.task", "sft"),
+        ("data.text", "body"),
+        ("train.learning_rate", "1e-3"),
+        ("train.do_train", "true"),
+    ];
+    check(convert(None, &sft, &given), &expect, &["do_train"]);
+    let dpo = format!(
+        r#"{{{common}, "beta": 0.2, "loss_type": ["sigmoid", "sft"], "loss_weights": [1.0, 0.5], "padding_free": false,
+           "precompute_ref_log_probs": true, "sync_ref_model": false, "truncation_mode": "keep_start"}}"#
+    );
+    let expect = [("model.task", "dpo"), ("dpo.beta", "0.2"), ("dpo.loss_weights", "[1.0, 0.5]")];
+    check(convert(None, &dpo, &given), &expect, &["precompute_ref_log_probs", "do_train"]);
+}

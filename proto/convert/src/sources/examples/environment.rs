@@ -23,6 +23,8 @@ enum Meaning {
     Field(&'static str),
     /// W&B is off where it is true.
     NoWandb,
+    /// Processes that the command of a tool starts, which has set this field already where it reads the variable.
+    Started(&'static str),
     /// Nothing, and why.
     Dropped(&'static str),
     /// It cannot be had, and what to use instead.
@@ -60,6 +62,15 @@ const VARIABLES: &[(&str, Meaning)] = &[
     ("WORLD_SIZE", Dropped(PROCESSES)),
     ("RANK", Dropped(PROCESSES)),
     ("LOCAL_RANK", Dropped(PROCESSES)),
+    ("NODE_RANK", Dropped(PROCESSES)),
+    ("NNODES", Started("resources.hosts")),
+    ("NPROC_PER_NODE", Started("resources.cores")),
+    (
+        "FORCE_TORCHRUN",
+        Dropped(
+            "the daemon starts a job's processes: resources.cores is the number of GPUs to train on",
+        ),
+    ),
     ("MASTER_ADDR", Dropped(PROCESSES)),
     ("MASTER_PORT", Dropped(PROCESSES)),
     ("OMP_NUM_THREADS", Dropped("a worker takes its share of the host's processors")),
@@ -92,7 +103,7 @@ fn meaning(name: &str) -> Meaning {
 
 /// Whether a variable changes the job, rather than how its processes run.
 pub(super) fn has_effect(name: &str) -> bool {
-    !matches!(meaning(name), Dropped(_))
+    !matches!(meaning(name), Dropped(_) | Started(_))
 }
 
 /// Reads the variables among the words before a script. The last of several values is taken.
@@ -129,6 +140,8 @@ fn apply(name: &str, text: &str, draft: &mut Draft) {
         Field(_) => draft.note(name, "dropped: an argument of the script says it"),
         NoWandb if is_off(&value) => {}
         NoWandb => draft.note(name, "dropped: train.report_to names the places of metrics"),
+        Started(path) if draft.get(path).is_some() => {}
+        Started(_) => draft.note(name, format!("dropped: {PROCESSES}")),
         Dropped(reason) => draft.note(name, format!("dropped: {reason}")),
         Refused(advice) if !is_off(&value) => draft.refuse(name, advice),
         Refused(_) => {}

@@ -1,9 +1,7 @@
 //! A shell script: the one command of it that trains.
 
 use super::command_line::python_file;
-use super::environment;
-use super::other_tools;
-use super::script_of;
+use super::{environment, other_tools, script_of, tool_files, trl};
 use crate::Refused;
 use crate::draft::Draft;
 use crate::shell::{self, Command};
@@ -19,7 +17,7 @@ pub(super) fn training_command(script: &str, draft: &mut Draft) -> Result<Vec<St
     }
     let exported = exported(&commands);
     let moves = folder_of(&commands);
-    let (mut trains, mut others): (Vec<_>, Vec<_>) = commands.into_iter().partition(trains_example);
+    let (mut trains, mut others): (Vec<_>, Vec<_>) = commands.into_iter().partition(trains);
     // The trial run that compiles ahead is a command of its own, before the one that trains.
     if trains.iter().any(|it| !compiles(it)) {
         others.extend(trains.extract_if(.., |it| compiles(it)));
@@ -88,6 +86,11 @@ fn exported(commands: &[Command]) -> Vec<(usize, String)> {
 /// Whether a command compiles ahead, without training.
 fn compiles(command: &Command) -> bool {
     command.words.iter().any(|word| word.rsplit('/').next() == Some("neuron_parallel_compile"))
+}
+
+/// Whether a command trains by an example script, by one of TRL's, or by a tool with settings that are converted.
+fn trains(command: &Command) -> bool {
+    trains_example(command) || trl::runs(&command.words) || tool_files::runs(&command.words)
 }
 
 /// Whether a command gives options to an example script, which `cat run_glue.py` does not.

@@ -21,6 +21,12 @@ pub(super) struct Command<'a> {
     pub launched: Map<String, Value>,
 }
 
+/// Whether words give settings to one of these tools.
+pub(super) fn runs(words: &[String]) -> bool {
+    let is_setting = |word: &String| is_settings(word) || word.starts_with("--");
+    tool(words).is_some_and(|(_, _, first)| words[first..].iter().any(is_setting))
+}
+
 /// Reads the command of a tool whose file can be read.
 pub(super) fn read<'a>(words: &'a [String], files: Files) -> Result<Option<Command<'a>>, Refused> {
     let Some((at, source, first)) = tool(words) else { return Ok(None) };

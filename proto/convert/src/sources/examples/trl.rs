@@ -19,17 +19,25 @@ pub(super) struct Command<'a> {
     pub script: &'static Script,
 }
 
-/// Reads the command line if it runs one of these scripts.
-pub(super) fn read<'a>(words: &'a [String], files: Files) -> Result<Option<Command<'a>>, Refused> {
-    let Some((at, script)) = words.iter().enumerate().find_map(|(at, word)| {
+/// Whether words give options to one of these scripts.
+pub(super) fn runs(words: &[String]) -> bool {
+    found(words).is_some_and(|(at, _)| words[at + 1..].iter().any(|word| word.starts_with("--")))
+}
+
+/// The script that words run, with the place of its name.
+fn found(words: &[String]) -> Option<(usize, &'static Script)> {
+    words.iter().enumerate().find_map(|(at, word)| {
         let name = word.rsplit('/').next()?;
         match name {
             "trl" => Some((at + 1, script(words.get(at + 1)?)?)),
             _ => Some((at, script(name.strip_suffix(".py")?)?)),
         }
-    }) else {
-        return Ok(None);
-    };
+    })
+}
+
+/// Reads the command line if it runs one of these scripts.
+pub(super) fn read<'a>(words: &'a [String], files: Files) -> Result<Option<Command<'a>>, Refused> {
+    let Some((at, script)) = found(words) else { return Ok(None) };
     check_variables(words)?;
     let mut arguments = arguments(&words[at + 1..]);
     add_file(&mut arguments, files)?;

@@ -54,6 +54,7 @@ pub(crate) fn read(
     for (key, value) in settings {
         apply(&tables, key, value, draft);
     }
+    phases(settings, draft);
     let trains_adapters = settings.get("use_peft").is_some_and(|value| !is_off(value));
     adapters::read(ADAPTERS, trains_adapters, settings, draft);
     weights(settings, trains_adapters, draft);
@@ -65,6 +66,16 @@ pub(crate) fn read(
         _ => {}
     }
     defaults(script, trains_adapters, settings, draft);
+}
+
+/// Notes what the arguments about phases ask for, where the scripts do something else.
+fn phases(settings: &Map<String, Value>, draft: &mut Draft) {
+    if settings.get("do_train").is_some_and(is_off) {
+        draft.note("do_train", "dropped: TRL's scripts train whatever it says");
+    }
+    if settings.get("do_predict").is_some_and(|value| !is_off(value)) {
+        draft.note("do_predict", "dropped: TRL's scripts do not look at it");
+    }
 }
 
 /// The only script that has all keys that some scripts lack.

@@ -61,6 +61,9 @@ pub(super) const SHARED: Table = &[
     ("dataset_configs", Rule::Own),
     ("ignore_bias_buffers", Rule::Dropped("the cores share no buffers")),
     ("config", Rule::Own),
+    ("do_train", Rule::Own),
+    ("do_eval", Rule::Own),
+    ("do_predict", Rule::Own),
     ("env", Rule::Dropped("variables belong into the daemon's environment")),
     ("num_processes", Rule::Field("resources.cores")),
     (
