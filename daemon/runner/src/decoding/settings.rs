@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use traind_durable::read_description;
+use traind_job_file::nearest_key;
 use traind_models::ModelConfig;
 
 use crate::error::{RunError, RunResult};
@@ -85,6 +86,7 @@ impl GenerationSettings {
         };
         let of_config = || (config.path().to_owned(), config.keys().clone());
         let (path, mut keys) = found.unwrap_or_else(of_config);
+        overrides.keys().try_for_each(|key| refuse_unknown(key))?;
         keys.extend(overrides.clone());
         let given = overrides.keys().cloned().collect();
         Ok(GenerationSettings { given, ..Keys { path, keys }.resolve()? })
@@ -206,6 +208,62 @@ const UNSUPPORTED: &[(&str, f64)] = &[
     ("use_mtp", 0.0),
     ("watermarking_config", f64::NAN),
 ];
+
+/// Keys that a setting here stands for.
+const SUPPORTED: &[&str] = &[
+    "begin_suppress_tokens",
+    "bos_token_id",
+    "decoder_start_token_id",
+    "do_sample",
+    "early_stopping",
+    "eos_token_id",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "length_penalty",
+    "max_length",
+    "max_new_tokens",
+    "min_length",
+    "min_new_tokens",
+    "no_repeat_ngram_size",
+    "num_beams",
+    "repetition_penalty",
+    "suppress_tokens",
+    "temperature",
+    "top_k",
+    "top_p",
+];
+
+/// Keys of transformers that change nothing here, whatever their values.
+const WITHOUT_EFFECT: &[&str] = &[
+    "cache_config",
+    "cache_implementation",
+    "disable_compile",
+    "low_memory",
+    "output_attentions",
+    "output_hidden_states",
+    "output_logits",
+    "output_scores",
+    "pad_token_id",
+    "return_dict_in_generate",
+    "use_cache",
+];
+
+/// The least similarity of a key that an unknown one may stand for.
+const SIMILARITY_MIN: f64 = 0.6;
+
+/// Refuses a key that is given and that no version of transformers reads, such as a misspelled one. Those of a model's
+/// own file may be of versions to come.
+fn refuse_unknown(key: &str) -> RunResult<()> {
+    let unsupported = UNSUPPORTED.iter().map(|(key, _)| *key);
+    let mut known = SUPPORTED.iter().chain(WITHOUT_EFFECT).copied().chain(unsupported);
+    if known.clone().any(|known| known == key) {
+        return Ok(());
+    }
+    let nearest = nearest_key(key, &mut known, SIMILARITY_MIN);
+    let nearest = nearest.map(|key| format!("; did you mean {key}?")).unwrap_or_default();
+    let problem = format!("is no setting of generation{nearest}");
+    Err(error(Path::new("settings"), key, problem))
+}
 
 impl Keys {
     fn resolve(self) -> RunResult<GenerationSettings> {
@@ -413,6 +471,35 @@ mod tests {
         assert!(refused(json!({"bad_words_ids": [[1]]})).contains("bad_words_ids"));
         assert!(refused(json!({"do_sample": true, "num_beams": 2})).contains("do_sample"));
         assert!(refused(json!({"eos_token_id": "x"})).contains("found \"x\""));
+    }
+
+    /// A misspelled setting generated as if it were not there.
+    #[test]
+    fn given_keys_are_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = json!({"model_type": "llama", "max_new_token": 5});
+        std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+        let config = ModelConfig::load(folder.path(), &Map::new()).unwrap();
+        let read = |keys: Value| {
+            let found =
+                GenerationSettings::of_model(&config, folder.path(), keys.as_object().unwrap());
+            found.map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(read(json!({"max_new_tokens": 5, "use_cache": true, "min_p": null})), Ok(()));
+        let expect =
+            "settings: max_new_token: is no setting of generation; did you mean max_new_tokens?";
+        assert_eq!(read(json!({"max_new_token": 5})), Err(expect.to_owned()));
+        let expect = "settings: voice: is no setting of generation";
+        assert_eq!(read(json!({"voice": "low"})), Err(expect.to_owned()));
+    }
+
+    #[test]
+    fn each_supported_key_is_read() {
+        for key in SUPPORTED {
+            let keys = json!({"do_sample": true, *key: "no value of any"});
+            let error = settings(keys).unwrap_err().to_string();
+            assert!(error.contains(&format!("{key}: expected ")), "{error}");
+        }
     }
 
     #[test]

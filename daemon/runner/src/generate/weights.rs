@@ -30,6 +30,7 @@ pub(super) fn open(found: &Found<'_>, cache_dir: &Path) -> RunResult<Opened> {
     let folder = &found.folder;
     if !folder.join(ADAPTER_CONFIG).is_file() {
         let config = ModelConfig::load(folder, &Map::new())?;
+        refuse_without_texts(&config)?;
         let model: Arc<Model> = registry::build(config.clone(), task_of(&config))?.into();
         let arrays = all_loaded(folder, weights::load(folder, &model, 0)?)?;
         return Ok(Opened { model, arrays, tokenizer: folder.clone() });
@@ -129,8 +130,48 @@ fn base_folder(
     }
 }
 
+/// Ends of the names of classes that generate no texts.
+const WITHOUT_TEXTS: &[&str] = &[
+    "ForImageClassification",
+    "ForPreTraining",
+    "ForQuestionAnswering",
+    "ForSequenceClassification",
+    "ForTokenClassification",
+];
+
+/// Refuses a model of another task, such as a classifier, which may have all weights of one that generates texts.
+fn refuse_without_texts(config: &ModelConfig) -> RunResult<()> {
+    let Some(class) = config.architecture() else { return Ok(()) };
+    if !WITHOUT_TEXTS.iter().any(|end| class.ends_with(end)) {
+        return Ok(());
+    }
+    Err(config.error("architectures", format!("{class} generates no texts")).into())
+}
+
 /// The task of a model that writes texts. Families that have another one name theirs in an error.
 fn task_of(config: &ModelConfig) -> Task {
     let has_source = registry::max_positions(config, Task::Seq2SeqLm).is_ok();
     if has_source { Task::Seq2SeqLm } else { Task::CausalLm }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A classifier was told to become a decoder, or generated from a body that was trained for something else.
+    #[test]
+    fn models_of_other_tasks_generate_no_texts() {
+        let check = |class: &str| {
+            let Value::Object(keys) = json!({"architectures": [class]}) else { unreachable!() };
+            refuse_without_texts(&ModelConfig::new("m/config.json", keys))
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(check("GPT2LMHeadModel"), Ok(()));
+        assert_eq!(check("T5ForConditionalGeneration"), Ok(()));
+        let expect =
+            "m/config.json: architectures: GPT2ForSequenceClassification generates no texts";
+        assert_eq!(check("GPT2ForSequenceClassification"), Err(expect.to_owned()));
+    }
 }
