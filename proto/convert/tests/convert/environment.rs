@@ -90,5 +90,5 @@ fn processes_that_a_tool_starts_are_no_unknown_variables() {
     let read = |path: &std::path::Path| path.ends_with("a.yaml").then(|| yaml.to_owned());
     let converted = convert_script_with(line, &given, &read);
     let expect = [("resources.hosts", "2"), ("resources.cores", "8")];
-    check(converted, &expect, &["FORCE_TORCHRUN", "NODE_RANK", "MASTER_ADDR"]);
+    check(converted, &expect, &["do_train", "FORCE_TORCHRUN", "NODE_RANK", "MASTER_ADDR"]);
 }
