@@ -52,7 +52,7 @@ const NAMES: &[(&[&str], &str)] = &[
     (&["login"], "HF_TOKEN in the daemon's environment is the token for the hub"),
 ];
 
-/// Adds to the error about a command that is not known what to call instead, in place of commands of a similar spelling.
+/// Adds to the error about an unknown command what to call instead, in place of commands of a similar spelling.
 pub(super) fn with_tip(error: Error) -> Error {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return error;

@@ -40,6 +40,11 @@ fn each_kind_of_event_has_a_line() {
 
 /// Events of each kind one after the other, with what their lines depend on.
 fn kinds() -> Vec<Kind> {
+    [of_preparation(), of_training(), of_files_and_the_end()].concat()
+}
+
+/// Events before the first step.
+fn of_preparation() -> Vec<Kind> {
     let classes = |count: u64| {
         (0..count).map(|class| v1::ClassCount { label: format!("c{class}"), rows: class + 1 })
     };
@@ -56,44 +61,6 @@ fn kinds() -> Vec<Kind> {
         truncated_rows: 1,
         cache_hit: true,
         ..data(78, classes(14).collect())
-    };
-    let step = |learning_rate, loss| v1::Step {
-        step: 5,
-        max_steps: 28,
-        epoch: 0.357,
-        loss,
-        learning_rate,
-        grad_norm: 812.34,
-        samples_per_second: 557.94,
-        eta_seconds: 3723.0,
-        ..v1::Step::default()
-    };
-    let saved = |kind: v1::SavedKind| v1::Saved {
-        kind: kind.into(),
-        path: "out/checkpoint-5".to_owned(),
-        bytes: 786_432,
-        seconds: 0.26,
-        stall_seconds: 0.04,
-        ..v1::Saved::default()
-    };
-    let evaluated = v1::Evaluated {
-        split: "validation".to_owned(),
-        step: 5,
-        rows: 1,
-        metrics: [("eval_loss".to_owned(), 0.5), ("eval_accuracy".to_owned(), 1.0)].into(),
-        seconds: 12.0,
-        ..v1::Evaluated::default()
-    };
-    let fetched = |bytes| v1::Fetched {
-        name: "s3://b/k".to_owned(),
-        bytes,
-        bytes_total: 3 << 30,
-        seconds: 12.0,
-    };
-    let failure = v1::Failure {
-        reason: "OUT_OF_MEMORY".to_owned(),
-        message: "no memory".to_owned(),
-        ..v1::Failure::default()
     };
     vec![
         Kind::StateChanged(v1::StateChanged {
@@ -128,11 +95,61 @@ fn kinds() -> Vec<Kind> {
             source: v1::CompileSource::Disk.into(),
             ahead: false,
         }),
+    ]
+}
+
+/// Events of steps, evaluations and checkpoints.
+fn of_training() -> Vec<Kind> {
+    let step = |learning_rate, loss| v1::Step {
+        step: 5,
+        max_steps: 28,
+        epoch: 0.357,
+        loss,
+        learning_rate,
+        grad_norm: 812.34,
+        samples_per_second: 557.94,
+        eta_seconds: 3723.0,
+        ..v1::Step::default()
+    };
+    let saved = |kind: v1::SavedKind| v1::Saved {
+        kind: kind.into(),
+        path: "out/checkpoint-5".to_owned(),
+        bytes: 786_432,
+        seconds: 0.26,
+        stall_seconds: 0.04,
+        ..v1::Saved::default()
+    };
+    let evaluated = v1::Evaluated {
+        split: "validation".to_owned(),
+        step: 5,
+        rows: 1,
+        metrics: [("eval_loss".to_owned(), 0.5), ("eval_accuracy".to_owned(), 1.0)].into(),
+        seconds: 12.0,
+        ..v1::Evaluated::default()
+    };
+    vec![
         Kind::Step(step(8.571e-4, 1.0946)),
         Kind::Step(step(1.25e-12, f64::NAN)),
         Kind::Evaluated(evaluated),
         Kind::Saved(saved(v1::SavedKind::Checkpoint)),
         Kind::Saved(saved(v1::SavedKind::Final)),
+    ]
+}
+
+/// Events of the end, of a resumed run and of files.
+fn of_files_and_the_end() -> Vec<Kind> {
+    let fetched = |bytes| v1::Fetched {
+        name: "s3://b/k".to_owned(),
+        bytes,
+        bytes_total: 3 << 30,
+        seconds: 12.0,
+    };
+    let failure = v1::Failure {
+        reason: "OUT_OF_MEMORY".to_owned(),
+        message: "no memory".to_owned(),
+        ..v1::Failure::default()
+    };
+    vec![
         Kind::Finished(v1::Finished {
             outcome: v1::Outcome::Completed.into(),
             steps: 1,
