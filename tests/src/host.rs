@@ -123,6 +123,9 @@ impl Host {
         command.arg("serve").arg("--state-dir").arg(self.path("state"));
         command.args(["--cores", &self.cores.to_string(), "--restart-delay", "0"]);
         command.arg("--test-step-gates").arg(self.path("gates"));
+        // No runner is killed before the test's own deadline, so that one that ends has done so by itself, however slow
+        // the machine is.
+        command.args(["--grace-period", "86400"]);
         // A process of the lowest priority hardly runs beside other programs, and tests wait for some.
         command.arg("--test-keep-priority");
         command.args(&self.options).envs(self.environment.iter().cloned());

@@ -11,16 +11,11 @@ use traind_tests::{Draft, Host, POLL, data, model, timeout, until};
 
 use super::{environment, losses, message};
 
-/// No runner is killed before the test's own deadline, so that one that ends has done so at once, however slow the
-/// machine is.
-const NO_KILL: [&str; 2] = ["--grace-period", "86400"];
-
-/// A running host whose daemon kills no runner.
+/// A running host with variables of its environment.
 async fn host(environment: Vec<(&'static str, String)>) -> Host {
     let mut host = Host::prepared(1);
     let named = environment.into_iter().map(|(name, value)| (name.to_owned(), value));
     host.set_environment(named.collect());
-    host.add_options(&NO_KILL);
     host.start().await;
     host
 }
