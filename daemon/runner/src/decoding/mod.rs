@@ -89,11 +89,9 @@ impl Generator {
     /// grow by one token at a time, so that the longest of those that are read anew is as much longer as its prompt.
     pub(crate) fn width(&self, lengths: RangeInclusive<usize>, slots: usize) -> usize {
         let (shortest, longest) = lengths.into_inner();
-        match self.rereads_beyond {
-            Some(tokens) if slots > tokens => {
-                (tokens + 1 + longest - shortest).clamp(longest, slots.max(longest))
-            }
-            _ => longest,
+        match self.outgrown(slots) {
+            Some(tokens) => (tokens + 1 + longest - shortest).clamp(longest, slots.max(longest)),
+            None => longest,
         }
     }
 
@@ -132,9 +130,9 @@ impl Generator {
     ) -> RunResult<Vec<Vec<Vec<u32>>>> {
         let mut searches: Vec<Vec<RowSearch>> =
             shards.iter().map(|shard| self.searches(&sizes, shard)).collect::<RunResult<_>>()?;
-        let scores = match self.rereads(&sizes) {
-            true => self.read_texts(passes, sizes, &searches)?,
-            false => {
+        let scores = match self.outgrown(sizes.get(BatchAxis::TargetPositions)) {
+            Some(_) => self.read_texts(passes, sizes, &searches)?,
+            None => {
                 let inputs = shards.iter().map(|shard| self.prefill_inputs(&sizes, shard));
                 let inputs = inputs.collect::<RunResult<_>>()?;
                 let scores = passes.run(Program::Prefill, sizes, inputs)?;
@@ -172,10 +170,9 @@ impl Generator {
         rows.collect()
     }
 
-    /// [`GenerateStep::rereads`].
-    fn rereads(&self, sizes: &BatchSizes) -> bool {
-        let slots = sizes.get(BatchAxis::TargetPositions);
-        self.rereads_beyond.is_some_and(|tokens| slots > tokens)
+    /// The tokens beyond which texts in `slots` are read anew, if they may have more ([`GenerateStep::rereads`]).
+    fn outgrown(&self, slots: usize) -> Option<usize> {
+        self.rereads_beyond.filter(|tokens| slots > *tokens)
     }
 
     /// Whether the text has just become so long that its tokens have other states.

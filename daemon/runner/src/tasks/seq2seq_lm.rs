@@ -71,11 +71,7 @@ impl JobTask for Seq2SeqLm {
         Ok(TaskSpec::Seq2SeqLm(traind_loader::Seq2SeqLm {
             source: self.column(&data.source, data.source_lang.as_ref()),
             target: reading.labelled.then_some(target),
-            source_prefix: data
-                .source_prefix
-                .as_ref()
-                .map(|it| it.as_str().to_owned())
-                .unwrap_or_default(),
+            source_prefix: data.source_prefix.as_ref().map_or("", |it| it.as_str()).to_owned(),
             max_target_length: self.max_target_length,
             ignore_pad_token_for_loss: data.ignore_pad_token_for_loss,
             decoder_start: self.decoder_start,

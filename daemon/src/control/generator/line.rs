@@ -1,4 +1,4 @@
-//! Whose request for texts is next. One is answered at a time, and others are refused and come again: without an order,
+//! The order of requests for texts. One is answered at a time, and others are refused and come again: without an order,
 //! a user who asks again and again would keep all others out.
 
 use std::collections::VecDeque;

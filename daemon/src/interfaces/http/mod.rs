@@ -182,6 +182,7 @@ mod tests {
     use axum::body::Body;
     use axum::routing::post;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio_util::sync::DropGuard;
 
     #[test]
     fn only_loopback_hosts_are_served() {
@@ -232,14 +233,20 @@ mod tests {
         assert!(!response.starts_with("HTTP/1.1 200"), "{response}");
     }
 
-    /// 512 heads of 400 KB, which hyper reads, took 100 MB.
-    #[tokio::test]
-    async fn a_long_head_is_refused() {
+    /// Serves bodies as they came, until the guard is dropped.
+    async fn echoing(seats: Seats) -> (SocketAddr, DropGuard) {
         let listener = bind("--web-address", "127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let router = Router::new().route("/", post(|body: String| async { body }));
         let closing = CancellationToken::new();
-        tokio::spawn(serve_seats(listener, router, Seats::new(9, 1), closing.clone()));
+        tokio::spawn(serve_seats(listener, router, seats, closing.clone()));
+        (address, closing.drop_guard())
+    }
+
+    /// 512 heads of 400 KB, which hyper reads, took 100 MB.
+    #[tokio::test]
+    async fn a_long_head_is_refused() {
+        let (address, _closing) = echoing(Seats::new(9, 1)).await;
         for (bytes, expect) in [(HEAD_BYTES_MAX / 2, "200 "), (HEAD_BYTES_MAX, "431 ")] {
             let long = "x".repeat(bytes);
             let head =
@@ -253,18 +260,12 @@ mod tests {
             client.read_to_string(&mut response).await.unwrap();
             assert!(response.starts_with(&format!("HTTP/1.1 {expect}")), "{response}");
         }
-        closing.cancel();
     }
 
     /// As many unfinished bodies as requests are served at once, and more.
     #[tokio::test]
     async fn nobody_waits_for_the_bodies_of_strangers() {
-        let listener = bind("--web-address", "127.0.0.1:0".parse().unwrap()).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let router = Router::new().route("/", post(|body: String| async { body }));
-        let closing = CancellationToken::new();
-        let seats = Seats::new(REQUESTS_MAX + 8, 1);
-        tokio::spawn(serve_seats(listener, router, seats, closing.clone()));
+        let (address, _closing) = echoing(Seats::new(REQUESTS_MAX + 8, 1)).await;
         let head =
             "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 5\r\n\r\n";
         let mut strangers = Vec::new();
@@ -287,7 +288,6 @@ mod tests {
         let mut end = Vec::new();
         let closed = strangers[0].read_to_end(&mut end).await;
         assert!(closed.is_err() || !end.starts_with(b"HTTP/1.1 200"), "{end:?}");
-        closing.cancel();
     }
 
     #[tokio::test]
